@@ -1,0 +1,1 @@
+"""The mathematics, on numpy and scipy alone: scaling, binning, calibrator, estimates, bounds, verdict."""

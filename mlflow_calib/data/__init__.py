@@ -1,0 +1,1 @@
+"""Tables and records by URI: scores with their labels, partitions, keys, manifests."""

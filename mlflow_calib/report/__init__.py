@@ -1,0 +1,1 @@
+"""Figures, drawn where people would rather look than read."""

@@ -1,0 +1,36 @@
+"""What every test shares: no telemetry, and the real data by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ["DO_NOT_TRACK"] = "1"
+os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def real_data_folder() -> Path:
+    """Folder of the real predictions; relative paths count from the project's root."""
+    return (ROOT / os.environ.get("MLFLOW_CALIB_DATA", "../shared/data")).resolve()
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """Path of one real data set by name; absent, the test skips, or fails under REQUIRE_SERVICES=1."""
+
+    def find(name: str) -> Path:
+        path = real_data_folder() / name
+        if not path.exists():
+            message = f"real data {name} is not in {real_data_folder()} (set MLFLOW_CALIB_DATA)"
+            if os.environ.get("REQUIRE_SERVICES") == "1":
+                pytest.fail(message)
+            pytest.skip(message)
+        return path
+
+    return find
