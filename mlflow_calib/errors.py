@@ -34,6 +34,10 @@ class PromotionRefusedError(MlflowCalibError):
     """The verdict blocks, or the champion is not the one the evidence compared with."""
 
 
+class CalibrationWarning(UserWarning):
+    """A fit succeeded, but not as asked: fewer bins, an active constraint, a class without labels."""
+
+
 def raise_problems(problems: Sequence[str], error: type[MlflowCalibError] = InvalidInputError) -> NoReturn:
     """Raise one error that lists every problem of one input."""
     if len(problems) == 1:

@@ -8,6 +8,7 @@ loader, and never the package it belongs to. It raises plain ``ValueError``.
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,3 +113,163 @@ def _check_maps(document: dict[str, Any]) -> None:
 def map_arrays(one_map: dict[str, Any]) -> tuple[Floats, Floats]:
     """Edges (B - 1,) and values (B,) of one map of the document."""
     return np.asarray(one_map["edges"], dtype=np.float64), np.asarray(one_map["values"], dtype=np.float64)
+
+
+#: What ``params={"output": ...}`` may ask for.
+OUTPUTS = ("probability", "label", "base", "both")
+
+
+class BaseScores:
+    """The nested base model as a source of probabilities.
+
+    ``model`` is a loaded ``PyFuncModel``; ``source`` says how its probabilities are reached: ``call`` is
+    "predict_proba" (of the raw model, scikit-learn's interface) or "predict" (of the pyfunc model, whose output is
+    declared to be probabilities), and ``classes`` are the columns in the base model's own order.
+    """
+
+    def __init__(self, model: Any, source: dict[str, Any]) -> None:
+        self.model = model
+        self.call = source["call"]
+        self.classes = list(source["classes"])
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
+        """Clean probabilities: (n, K) in the order of ``classes``, or (n,) where the model gives P(positive) alone."""
+        output = self._output(data, params or {})
+        scores = probability_array(output, self.classes)
+        return clean_scores(scores, None if scores.ndim == 1 else len(self.classes))[0]
+
+    def _output(self, data: Any, params: dict[str, Any]) -> Any:
+        if self.call == "predict_proba":
+            return self.model.get_raw_model().predict_proba(data)
+        return self.model.predict(data, params=params) if params else self.model.predict(data)
+
+
+def probability_array(output: Any, classes: Sequence[Any]) -> Floats:
+    """What a model returned as numbers, of shape (n,) or (n, K); labels are refused."""
+    if hasattr(output, "columns"):
+        output = _class_columns(output, classes)
+    array = np.asarray(output)
+    if array.dtype.kind in "biuUS" or (array.dtype == object and any(isinstance(x, str) for x in array.flat)):
+        raise ValueError(
+            f"the base model must return probabilities, and it returned labels or counts ({array.dtype}): "
+            f"{array.ravel()[:3].tolist()}; log a model whose predict returns probabilities"
+        )
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the base model must return numbers without gaps; it returned {array.dtype} ({error})"
+        ) from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 1 and len(classes) > 2:
+        raise ValueError(f"the base model must return one probability a class for {list(classes)}, got one a row")
+    return array
+
+
+def _class_columns(frame: Any, classes: Sequence[Any]) -> Any:
+    by_name = {str(column): column for column in frame.columns}
+    names = [str(one_class) for one_class in classes]
+    if len(frame.columns) == 1:
+        return frame.iloc[:, 0].to_numpy()
+    if set(names) <= set(by_name):
+        return frame[[by_name[name] for name in names]].to_numpy()
+    if list(frame.columns) == list(range(len(names))):
+        return frame.to_numpy()
+    raise ValueError(
+        f"the base model's output must have one column a class {names}, got the columns {sorted(by_name)}; "
+        "name them by class, or log a model that returns one probability a row"
+    )
+
+
+class CalibratedPyfunc:
+    """Base model and calibrator as MLflow's python_function.
+
+    ``predict`` returns calibrated probabilities, or by ``params={"output": ...}`` the base model's label or
+    probabilities, or both probabilities side by side.
+    """
+
+    def __init__(self, base_model: Any, document: dict[str, Any]) -> None:
+        try:
+            self.base_scores = BaseScores(base_model, document["base_model"]["score_source"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                "calibrator.json is damaged: it must say how the base model gives scores (base_model.score_source); "
+                "fetch the artifact again or log the model again"
+            ) from error
+        self.base_model = base_model
+        self.document = document
+        self.classes = list(document["classes"])
+        self.maps = [map_arrays(one_map) for one_map in document["maps"]]
+        self.binary = document["reduction"] == "binary"
+        self.positive_class = document.get("positive_class")
+        if self.binary and self.positive_class is None:
+            self.positive_class = self.classes[-1]
+
+    def get_raw_model(self) -> CalibratedPyfunc:
+        """Return this object, never the base model, whose scores nobody is to take for calibrated ones."""
+        return self
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+        """Calibrated probabilities: float64 of shape (n,), or a frame with one column a class.
+
+        Raises ValueError for another ``output`` than OUTPUTS, and where the base model's scores are no probabilities.
+        """
+        rest = dict(params or {})
+        output = rest.pop("output", "probability")
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {list(OUTPUTS)}, got {output!r}")
+        base = self.scores(data, rest)
+        if output == "label":
+            return self.labels(base)
+        index = getattr(data, "index", None)
+        if output == "both":
+            return self._both(base, index)
+        return self._shaped(base if output == "base" else predict_maps(base, self.maps), index)
+
+    def scores(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
+        """Base scores: P(positive) of shape (n,), or (n, K) in the order of the calibrator's classes."""
+        if hasattr(data, "shape") and data.shape[0] == 0:
+            return np.empty(0 if self.binary else (0, len(self.classes)))
+        scores = self.base_scores.predict(data, params)
+        if scores.ndim == 1:
+            return scores
+        order = self.base_scores.classes
+        if self.binary:
+            return np.ascontiguousarray(scores[:, order.index(self.positive_class)])
+        return scores[:, [order.index(one_class) for one_class in self.classes]]
+
+    def labels(self, base: Floats) -> npt.NDArray[Any]:
+        """The base model's most probable class of each row; of equal ones the first. Calibration never changes it."""
+        if not self.binary:
+            return np.asarray(self.classes)[base.argmax(axis=1)] if len(base) else np.asarray(self.classes)[:0]
+        negative = next(one_class for one_class in self.classes if one_class != self.positive_class)
+        return np.where(base > 0.5, np.asarray([self.positive_class]), np.asarray([negative]))
+
+    def _shaped(self, values: Floats, index: Any) -> Any:
+        if self.binary:
+            return values
+        import pandas as pd
+
+        return pd.DataFrame(values, columns=[str(one_class) for one_class in self.classes], index=index)
+
+    def _both(self, base: Floats, index: Any) -> Any:
+        import pandas as pd
+
+        calibrated = predict_maps(base, self.maps)
+        if self.binary:
+            return pd.DataFrame({"base": base, "calibrated": calibrated}, index=index)
+        return pd.DataFrame(
+            np.hstack([base, calibrated]),
+            columns=[f"{kind}_{one_class}" for kind in ("base", "calibrated") for one_class in self.classes],
+            index=index,
+        )
+
+
+def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> CalibratedPyfunc:  # noqa: ARG001
+    """What ``mlflow.pyfunc.load_model`` calls on the bundle folder; MLflow fixes the signature."""
+    import mlflow.pyfunc
+
+    bundle = pathlib.Path(data_path)
+    document = read_calibrator((bundle / "calibrator.json").read_text(encoding="utf-8"))
+    return CalibratedPyfunc(mlflow.pyfunc.load_model(str(bundle / "base_model"), suppress_warnings=True), document)

@@ -1,1 +1,1 @@
-"""The Airflow provider: hook, operators, links."""
+"""The Airflow provider: a hook for MLflow servers, and one operator for each step."""

@@ -1,0 +1,60 @@
+# Everything runs in .venv, made from the hashed lock files; only Python, make and a package index are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKS := requirements/build.txt requirements/all.txt
+# One lock for all Pythons and platforms, with hashes and without any index address.
+RESOLVE := $(VENV)-lock/bin/uv pip compile -q --universal --python-version 3.10 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-annotate --no-header
+export MLFLOW_DISABLE_TELEMETRY := true
+export DO_NOT_TRACK := 1
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench matrix docs lock clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/installed  ## The main job on 336,776 real flights, month by month (about 3 minutes, in .demo/)
+	$(BIN)/python -m examples.flights
+
+test: $(VENV)/installed  ## All tests but the version matrix and the long simulations
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/installed  ## ruff, ruff format, mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## Speed and memory beside a peer or a physical limit, as ratios
+	$(BIN)/python -m tests.bench
+
+matrix:  ## The tests on every supported Python found on PATH, each in a .venv of its own
+	@for version in 3.10 3.11 3.12 3.13; do \
+	  if command -v python$$version >/dev/null; then \
+	    echo "== Python $$version"; $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  else echo "== Python $$version is not on PATH, left out"; fi; \
+	done
+
+docs: $(VENV)/installed  ## Run every code block of README and docs
+	$(BIN)/python -m pytest README.md docs
+
+lock:  ## Resolve the lock files anew (needs the network)
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install -q uv
+	$(RESOLVE) --group build -o requirements/build.txt
+	$(RESOLVE) pyproject.toml --extra airflow --extra demo --group test --group check -o requirements/all.txt
+	rm -rf $(VENV)-lock
+
+clean:  ## Remove .venv, .demo and caches
+	rm -rf .venv .venv-* .demo .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/installed: pyproject.toml $(LOCKS)
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "mlflow-calib needs Python 3.10 to 3.13; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "python's venv module is missing; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Installing about 200 packages into $(VENV), one to three minutes ..."
+	@$(BIN)/python -m pip install -q --require-hashes --no-deps -r requirements/build.txt
+	@$(BIN)/python -m pip install -q --require-hashes --no-deps --no-build-isolation -r requirements/all.txt
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@

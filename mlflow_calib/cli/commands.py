@@ -1,0 +1,120 @@
+"""From parsed options to the call of a step. Heavy libraries come in with the step, so that --help stays quick."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mlflow_calib.cli import values
+
+if TYPE_CHECKING:
+    from mlflow_calib.flavor.tracking import MlflowServer
+
+CALIBRATOR_OPTIONS = ("method", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
+#: MLflow's bars for files of a few kilobytes say nothing, and break lines that other programs read.
+QUIET = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+_SCORE_OPTIONS = (
+    "data_uri", "recalibration_uri", "evaluation_uri", "key_columns", "label_column", "group_column", "time_column",
+    "feature_columns", "positive_class", "classes", "base_score", "champion", "as_of", "drop_unlabelled",
+)  # fmt: skip
+
+
+def server_of(arguments: argparse.Namespace) -> MlflowServer:
+    """The server of the options, the environment filling what they leave open."""
+    from mlflow_calib.flavor.tracking import MlflowServer
+
+    given = MlflowServer(arguments.tracking_uri) if arguments.tracking_uri else MlflowServer.from_environment()
+    return replace(given, registry_uri=arguments.registry_uri or given.registry_uri, environment=QUIET)
+
+
+def _progress(arguments: argparse.Namespace) -> bool:
+    return not arguments.quiet and sys.stderr.isatty()
+
+
+def _score(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.steps import score
+
+    given = {name: getattr(arguments, name) for name in _SCORE_OPTIONS}
+    return score(
+        arguments.model_uri,
+        arguments.output_uri,
+        **given,
+        slice_columns=arguments.slice_columns or (),
+        split=values.split_document(arguments),
+        server=server_of(arguments),
+        progress=_progress(arguments),
+    )
+
+
+def _split(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.errors import InvalidInputError
+    from mlflow_calib.steps import split
+
+    how = values.split_document(arguments)
+    if how is None:
+        raise InvalidInputError("the way to split must be said: add --how hash, --how time or --how given")
+    return split(
+        arguments.predictions,
+        arguments.output_uri,
+        split=how,
+        as_of=arguments.as_of,
+        base_training_uri=arguments.base_training_uri,
+    )
+
+
+def _fit(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.steps import fit
+
+    given = {name: getattr(arguments, name) for name in CALIBRATOR_OPTIONS}
+    return fit(
+        arguments.partitions,
+        name=arguments.name,
+        calibrator={name: value for name, value in given.items() if value is not None},
+        experiment=arguments.experiment,
+        run_tags=dict(arguments.run_tags or ()),
+        server=server_of(arguments),
+    )
+
+
+def _evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.steps import evaluate
+
+    return evaluate(
+        arguments.partitions,
+        arguments.candidate,
+        policy=arguments.policy,
+        run_tags=dict(arguments.run_tags or ()),
+        server=server_of(arguments),
+        progress=_progress(arguments),
+    )
+
+
+def _gate(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.steps import gate
+
+    return gate(arguments.evidence, policy=arguments.policy, server=server_of(arguments))
+
+
+def _promote(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.steps import promote
+
+    return promote(
+        arguments.candidate,
+        arguments.verdict,
+        alias=arguments.alias,
+        promoted_by=arguments.promoted_by,
+        server=server_of(arguments),
+    )
+
+
+RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "score": _score,
+    "split": _split,
+    "fit": _fit,
+    "evaluate": _evaluate,
+    "gate": _gate,
+    "promote": _promote,
+}

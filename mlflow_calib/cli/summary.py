@@ -1,0 +1,71 @@
+"""What a command prints for people: one sentence, then a short table of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: Hand-over key: what stands in the first column. The order is that of the table.
+LABELS = {
+    "model_uri": "model",
+    "version": "version",
+    "n": "rows",
+    "n_recalibration": "recalibration rows",
+    "n_evaluation": "evaluation rows",
+    "n_bins": "bins",
+    "calibration_error": "calibration error (root)",
+    "upper_bound": "its upper bound",
+    "limit": "limit",
+    "mse": "MSE",
+    "status": "status",
+    "champion_version": "champion version",
+    "champion_status": "champion",
+    "alias": "alias",
+    "previous_version": "previous version",
+    "run_id": "MLflow run",
+    "uri": "record",
+}
+
+
+def summary(command: str, result: Mapping[str, Any]) -> str:
+    """The sentence and the table; what the result does not hold is left out."""
+    rows = [(label, _shown(result[key])) for key, label in LABELS.items() if result.get(key) is not None]
+    width = max((len(label) for label, _ in rows), default=0)
+    return "\n".join([_sentence(command, result), *(f"  {label:<{width}}  {value}" for label, value in rows)])
+
+
+def _sentence(command: str, result: Mapping[str, Any]) -> str:
+    if command == "gate":
+        return _verdict_sentence(result)
+    if command == "promote":
+        moved = "stands on" if result.get("promoted") else "was not moved to"
+        return f"alias {result.get('alias')} of {result.get('name')} {moved} version {result.get('version')}"
+    done = {
+        "score": "scored the data",
+        "split": "split the predictions",
+        "fit": f"registered {result.get('name')} version {result.get('version')} as a candidate",
+        "evaluate": "evaluated the candidate",
+    }
+    return done[command]
+
+
+def _verdict_sentence(result: Mapping[str, Any]) -> str:
+    """The verdict first; where it blocks nothing although it is no pass, that is said."""
+    status, mode = result.get("status"), result.get("mode", "enforce")
+    if mode == "off":
+        return "not judged: the policy's mode is off, nothing is blocked"
+    said = f"{status}: {result.get('reason')}" if result.get("reason") else str(status)
+    if mode == "dry-run":
+        return f"{said} (dry run: recorded, nothing is blocked)"
+    return said
+
+
+def _shown(value: Any) -> str:
+    """A figure as people read it.
+
+    >>> _shown(20000), _shown(.04321987), _shown("7")
+    ('20,000', '0.04322', '7')
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

@@ -1,0 +1,104 @@
+"""What stands behind an option: column lists, class labels, tags, results of earlier commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+#: Options of the split, by the name they have in the split dict of the steps.
+SPLIT_FIELDS = (
+    "evaluation_fraction",
+    "seed",
+    "recalibration_period",
+    "evaluation_period",
+    "recalibration_days",
+    "evaluation_days",
+    "label_delay_days",
+)
+_HASH_FIELDS = {"evaluation_fraction", "seed"}
+
+
+def columns(text: str) -> list[str]:
+    """Column names, separated by commas.
+
+    >>> columns("date, game")
+    ['date', 'game']
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"column names separated by commas are due, got {text!r}")
+    return names
+
+
+def label(text: str) -> Any:
+    """A class label: JSON where it is JSON, else the text itself.
+
+    >>> label("1"), label("true"), label("yes"), label('"1"')
+    (1, True, 'yes', '1')
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, (dict, list)) or value is None else value
+
+
+def tag(text: str) -> tuple[str, str]:
+    """One tag, written ``key=value``.
+
+    >>> tag("airflow.dag_id=flights")
+    ('airflow.dag_id', 'flights')
+    """
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise argparse.ArgumentTypeError(f"a tag is written key=value, got {text!r}")
+    return key, value
+
+
+def earlier_result(text: str) -> dict[str, Any] | str:
+    """Result of an earlier command: ``@file.json`` and JSON become a dict, a URI stays as it is.
+
+    >>> earlier_result('{"uri": "partitions/manifest.json"}')
+    {'uri': 'partitions/manifest.json'}
+    >>> earlier_result("models:/flights/2")
+    'models:/flights/2'
+    """
+    if text.startswith("@"):
+        return _document(_read(text[1:]), text)
+    if text.lstrip().startswith("{"):
+        return _document(text, "the argument")
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a URI, a JSON object or @file.json is due, got an empty text")
+    return text
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{path} cannot be read ({error.strerror}); write it with `mlflow-calib ... --json > {path}`"
+        ) from error
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{where} must hold the JSON that an earlier command printed with --json ({error})"
+        ) from error
+    if not isinstance(document, dict):
+        raise argparse.ArgumentTypeError(f"{where} must hold one JSON object, got a {type(document).__name__}")
+    return document
+
+
+def split_document(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The split dict of the steps, of the options that were given; None where none was."""
+    given = {name: getattr(arguments, name) for name in SPLIT_FIELDS if getattr(arguments, name) is not None}
+    how = arguments.how
+    if how is None and given:
+        how = "hash" if set(given) <= _HASH_FIELDS else "time"
+    return None if how is None else {"how": how, **given}

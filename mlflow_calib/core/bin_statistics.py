@@ -1,0 +1,181 @@
+"""Sums a bin over evaluation rows: mergeable, so that streamed, mapped and whole data give the same figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlflow_calib.core.error_statistics import ErrorStatistics, Floats, Integers, label_means_of
+from mlflow_calib.core.group_moments import GroupTable
+from mlflow_calib.errors import InvalidInputError, raise_problems
+
+
+@dataclass(frozen=True, eq=False)
+class BinStatistics:
+    """Counts and sums of outputs u and outcomes y in each of B bins; all arrays have shape (B,).
+
+    Parameters
+    ----------
+    counts, positives : arrays of int
+        n_j rows and k_j positives.
+    output_sums, output_squares, output_positives : arrays of float
+        Sums of u, u^2 and u y.
+    values : array of float, optional
+        The fixed u_j of a binned model; without them u_j is the mean output of the bin.
+    group_table : GroupTable, optional
+        Rows and positives a group and bin; it lives only while accumulating.
+
+    Examples
+    --------
+    >>> whole = BinStatistics.from_rows([0.2, 0.2, 0.7, 0.7], [0, 1, 1, 1], index=[0, 0, 1, 1], n_bins=2)
+    >>> first = BinStatistics.from_rows([0.2, 0.7], [0, 1], index=[0, 1], n_bins=2)
+    >>> second = BinStatistics.from_rows([0.2, 0.7], [1, 1], index=[0, 1], n_bins=2)
+    >>> first.merge(second).finish().to_dict() == whole.finish().to_dict()
+    True
+    >>> round(whole.mse, 4)  # (.2^2 + .8^2 + .3^2 + .3^2) / 4
+    0.215
+    """
+
+    counts: Integers
+    positives: Integers
+    output_sums: Floats
+    output_squares: Floats
+    output_positives: Floats
+    values: Floats | None = None
+    group_table: GroupTable | None = None
+
+    @classmethod
+    def from_rows(
+        cls, outputs: Any, outcomes: Any, index: Any, n_bins: int, values: Any = None, groups: Any = None
+    ) -> BinStatistics:
+        """Sum up rows.
+
+        Parameters
+        ----------
+        outputs : array of float, shape (n,)
+            What the model says, in [0, 1].
+        outcomes : array, shape (n,)
+            0 or 1.
+        index : array of int, shape (n,)
+            Bin of each row, 0..n_bins - 1.
+        n_bins : int
+        values : array of float, shape (n_bins,), optional
+            Fixed value of each bin.
+        groups : array, shape (n,), optional
+            Group id of each row: text, numbers or dates.
+
+        Raises
+        ------
+        InvalidInputError
+            Where these do not fit together; all problems at once.
+        """
+        u, y = np.asarray(outputs, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
+        j = np.asarray(index) if np.size(index) else np.zeros(0, dtype=np.intp)
+        fixed = None if values is None else np.asarray(values, dtype=np.float64)
+        problems = _row_problems(u, y, j, n_bins, fixed)
+        if problems:
+            raise_problems(problems)
+
+        def total(weights: Floats | None = None) -> Any:
+            return np.bincount(j, weights, minlength=n_bins)
+
+        return cls(
+            counts=total().astype(np.int64),
+            positives=total(y).astype(np.int64),
+            output_sums=total(u),
+            output_squares=total(u * u),
+            output_positives=total(u * y),
+            values=fixed,
+            group_table=None if groups is None else GroupTable.from_rows(groups, y, j, n_bins),
+        )
+
+    def merge(self, *others: BinStatistics) -> BinStatistics:
+        """Statistics of all rows together. Counts are exact, sums equal to addition rounding, in any order.
+
+        Raises
+        ------
+        InvalidInputError
+            Where bins, fixed values, or the presence of groups differ.
+        """
+        parts = (self, *others)
+        problems = [problem for other in others for problem in _merge_problems(self, other)]
+        if problems:
+            raise_problems(list(dict.fromkeys(problems)))
+        names = ("counts", "positives", "output_sums", "output_squares", "output_positives")
+        sums = {name: np.sum([getattr(part, name) for part in parts], axis=0) for name in names}
+        tables = [part.group_table for part in parts if part.group_table is not None]
+        return BinStatistics(**sums, values=self.values, group_table=GroupTable.merge(tables) if tables else None)
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.counts.sum())
+
+    @property
+    def n_bins(self) -> int:
+        """Bins, empty ones included."""
+        return len(self.counts)
+
+    @property
+    def mean_outputs(self) -> Floats:
+        """u_j: the fixed value of each bin, else its mean output.
+
+        A bin without rows and without a fixed value says 0, where an empty bin weighs most in the bounds.
+        """
+        if self.values is not None:
+            return self.values
+        # The mean of outputs in [0, 1] may round to 1 + 2e-16.
+        return np.clip(label_means_of(self.counts, self.output_sums), 0.0, 1.0)
+
+    @property
+    def label_means(self) -> Floats:
+        """ybar_j, and 0 in a bin without rows."""
+        return label_means_of(self.counts, self.positives)
+
+    @property
+    def mse(self) -> float:
+        """Mean squared error of the outputs, binary convention: mean of (u - y)^2 over rows."""
+        if self.n == 0:
+            raise InvalidInputError("the mean squared error needs at least one row, got none")
+        squares = self.output_squares - 2 * self.output_positives + self.positives
+        return max(0.0, float(squares.sum()) / self.n)
+
+    def finish(self) -> ErrorStatistics:
+        """The sufficient statistics; group tables shrink to their moments."""
+        outputs = self.mean_outputs
+        table = self.group_table
+        moments = None if table is None else table.moments(self.counts, self.positives, outputs)
+        return ErrorStatistics(self.counts, self.positives, outputs, moments)
+
+
+def _row_problems(u: Floats, y: Floats, j: npt.NDArray[Any], n_bins: int, values: Floats | None) -> list[str]:
+    if not (u.ndim == 1 and u.shape == y.shape == j.shape):
+        return [f"outputs, outcomes and index must have one shape (n,), got {u.shape}, {y.shape}, {j.shape}"]
+    problems = []
+    if n_bins < 1:
+        problems.append(f"n_bins must be at least 1, got {n_bins}")
+    if j.dtype.kind not in "iu" or (j.size and not 0 <= j.min() <= j.max() < n_bins):
+        problems.append(f"index must hold whole numbers from 0 to {n_bins - 1}, n_bins - 1")
+    if not ((y == 0) | (y == 1)).all():
+        problems.append("outcomes must be 0 or 1; code the labels first")
+    if not ((u >= 0) & (u <= 1)).all():
+        problems.append("outputs must be numbers in [0, 1]")
+    if values is not None and (values.shape != (n_bins,) or not ((values >= 0) & (values <= 1)).all()):
+        problems.append(f"values must be {n_bins} numbers in [0, 1], one a bin, got {values.tolist()}")
+    return problems
+
+
+def _merge_problems(first: BinStatistics, other: BinStatistics) -> list[str]:
+    problems = []
+    if first.n_bins != other.n_bins:
+        problems.append(f"parts must have the same bins, got {first.n_bins} and {other.n_bins}")
+    elif (first.values is None) != (other.values is None) or not np.array_equal(
+        np.asarray(first.values), np.asarray(other.values)
+    ):
+        problems.append("parts must have the same fixed values; they come from different models")
+    if (first.group_table is None) != (other.group_table is None):
+        problems.append("either all parts have groups or none has")
+    return problems

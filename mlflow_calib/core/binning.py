@@ -1,0 +1,168 @@
+"""Step 2 of the scaling-binning calibrator: where one bin ends and the next begins.
+
+A bin is (lower, upper], the first one closed. Edges lie between distinct scores, so equal scores share a bin and no
+bin is empty of the scores it was made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlflow_calib import runtime
+from mlflow_calib.errors import InvalidInputError
+
+Floats = runtime.Floats
+Index = npt.NDArray[np.intp]
+BINNINGS = ("uniform-mass", "equal-width")
+MAX_BINS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class BinningScheme:
+    """Bins of a score: B - 1 increasing inner edges, and how many bins were asked for.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (B - 1,)
+        Inner edges in the space of the scores; the outer bins have no end.
+    requested : int
+        Number of bins asked for. Fewer result where scores tie.
+    """
+
+    edges: Floats
+    requested: int
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins there are."""
+        return len(self.edges) + 1
+
+    def index(self, scores: npt.ArrayLike) -> Index:
+        """Bin of each score, 0 to ``n_bins - 1``. Shapes (n,) -> (n,)."""
+        return runtime.bin_index(np.asarray(scores, dtype=np.float64), self.edges)
+
+
+def uniform_mass(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
+    """Bins that hold equally many of the given scores, as far as ties allow.
+
+    The sorted scores are cut into groups of the sizes of ``numpy.array_split``. A cut inside a run of equal scores
+    moves to the upper end of the run, and cuts that then coincide count once, so fewer bins may result.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        Finite numbers; n at least 1.
+    n_bins : int
+        From 1 to 1000.
+
+    Returns
+    -------
+    BinningScheme
+
+    Raises
+    ------
+    InvalidInputError
+        For an ``n_bins`` outside its range, or no scores.
+
+    References
+    ----------
+    Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 4.1, step 2 ("uniform-mass").
+
+    Examples
+    --------
+    >>> scheme = uniform_mass([0.1, 0.2, 0.2, 0.2, 0.4, 0.8], n_bins=3)
+    >>> scheme.edges.round(3).tolist(), scheme.requested, scheme.n_bins
+    ([0.3], 3, 2)
+    >>> uniform_mass([0.2] * 30 + [0.7] * 10, n_bins=4).n_bins
+    2
+    """
+    ordered = _ordered(scores)
+    check_n_bins(n_bins)
+    return BinningScheme(edges_at(ordered, uniform_mass_cuts(ordered, n_bins)), int(n_bins))
+
+
+def equal_width(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
+    """Bins of equal width over [0, 1], those empty of the given scores joined to a neighbour.
+
+    The given scores fall into exactly the bins (j/B, (j + 1)/B] that hold any of them; the edges stand midway between
+    the neighbouring scores, as everywhere here.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,)
+        Probabilities in [0, 1]; n at least 1.
+    n_bins : int
+        From 1 to 1000.
+
+    Returns
+    -------
+    BinningScheme
+
+    Raises
+    ------
+    InvalidInputError
+        For an ``n_bins`` outside its range, or no scores.
+
+    Examples
+    --------
+    >>> equal_width([0.05, 0.1, 0.2, 0.95], n_bins=10).edges.round(3).tolist()
+    [0.15, 0.575]
+    """
+    ordered = _ordered(scores)
+    check_n_bins(n_bins)
+    return BinningScheme(edges_at(ordered, equal_width_cuts(ordered, n_bins)), int(n_bins))
+
+
+def distinct(scores: npt.ArrayLike) -> BinningScheme:
+    """One bin for each distinct score: the bins of a model whose outputs are few.
+
+    Examples
+    --------
+    >>> distinct([0.7, 0.2, 0.7]).n_bins
+    2
+    """
+    values = np.unique(_ordered(scores))
+    return BinningScheme(edges_at(values, np.arange(1, len(values))), len(values))
+
+
+def uniform_mass_cuts(ordered: Floats, n_bins: int) -> Index:
+    """Cuts of the sorted values (n,) into runs of equal length: the numbers of values below each cut, increasing."""
+    size, longer = divmod(len(ordered), n_bins)
+    bins = np.arange(1, n_bins)
+    return _between_distinct(ordered, size * bins + np.minimum(bins, longer))
+
+
+def equal_width_cuts(ordered: Floats, n_bins: int) -> Index:
+    """Cuts of the sorted probabilities (n,) at 1/B, 2/B, ...; a value on an edge belongs to the lower bin."""
+    return _between_distinct(ordered, np.searchsorted(ordered, np.arange(1, n_bins) / n_bins, side="right"))
+
+
+def _between_distinct(ordered: Floats, cuts: Index) -> Index:
+    inside = cuts[(cuts > 0) & (cuts < len(ordered))]
+    moved = np.unique(np.searchsorted(ordered, ordered[inside - 1], side="right"))
+    return moved[moved < len(ordered)]
+
+
+def edges_at(ordered: Floats, cuts: Index) -> Floats:
+    """Edges midway between the sorted scores on both sides of each cut, or the lower where no float lies between."""
+    lower, upper = ordered[cuts - 1], ordered[cuts]
+    middle = lower / 2 + upper / 2
+    return np.where((middle >= lower) & (middle < upper), middle, lower)
+
+
+def check_n_bins(n_bins: Any) -> None:
+    """Refuse a number of bins outside 1 to 1000."""
+    whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
+    if not (whole and 1 <= n_bins <= MAX_BINS):
+        raise InvalidInputError(f"n_bins must be an integer from 1 to {MAX_BINS}, got {n_bins!r}")
+
+
+def _ordered(scores: npt.ArrayLike) -> Floats:
+    ordered = np.sort(np.asarray(scores, dtype=np.float64))
+    if ordered.ndim != 1 or not len(ordered) or not np.isfinite(ordered[[0, -1]]).all():
+        raise InvalidInputError(f"scores must be at least one finite number, shape (n,), got shape {ordered.shape}")
+    return ordered

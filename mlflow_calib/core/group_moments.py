@@ -1,0 +1,77 @@
+"""Rows and positives of each group in each bin while they accumulate, and the moments that remain of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from mlflow_calib.core.error_statistics import Floats, GroupMoments, Integers, label_means_of
+from mlflow_calib.core.group_ids import common_ids, group_codes
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """n_gj and k_gj, sparse, shape (G, B), with the sorted ids of the groups.
+
+    Sparse, because a group of few rows touches few bins: memory is bounded by the rows, not by groups times bins.
+    """
+
+    ids: tuple[str, ...]
+    counts: csr_array[Any]
+    positives: csr_array[Any]
+
+    @classmethod
+    def from_rows(cls, groups: Any, outcomes: Floats, index: npt.NDArray[np.intp], n_bins: int) -> GroupTable:
+        """Count the rows and positives of each group in each bin."""
+        ids, codes = group_codes(groups, len(index))
+        shape = (len(ids), n_bins)
+        ones = np.ones(len(index), dtype=np.int64)
+        return cls(ids, _table(ones, codes, index, shape), _table(outcomes.astype(np.int64), codes, index, shape))
+
+    @staticmethod
+    def merge(tables: Sequence[GroupTable]) -> GroupTable:
+        """Add up by group id; the order of the tables does not matter, not even in the last bit."""
+        ids, positions = common_ids([table.ids for table in tables])
+        shape = (len(ids), tables[0].counts.shape[1])
+        merged = [
+            _stack([getattr(table, name).tocoo() for table in tables], positions, shape)
+            for name in ("counts", "positives")
+        ]
+        return GroupTable(ids, *merged)
+
+    def moments(self, counts: Integers, positives: Integers, outputs: Floats) -> GroupMoments:
+        """Moments of the groups about the bins' label means; ``outputs`` are the u_j.
+
+        A bin of fewer than 2 rows adds nothing to P and d_j, as to the debiased estimate.
+        """
+        sizes = np.asarray(self.counts.sum(axis=1), dtype=np.float64).ravel()
+        n = float(counts.sum())
+        effective = n**2 / float(sizes @ sizes) if n else 0.0
+        # One group alone has r_gj = 0 and L = 0: its factor does not matter, and the status says unusable.
+        factor = effective / (effective - 1) if len(self.ids) > 1 else 1.0
+        means = label_means_of(counts, positives)
+        gaps = np.where(counts >= 2, outputs - means, 0.0)
+        plugin = float(counts @ gaps**2) / max(n, 1.0)
+        deviations = csr_array(self.counts.multiply(means[np.newaxis, :]) - self.positives)
+        influence = deviations @ (2 * gaps) + self.counts @ (gaps**2 - plugin)
+        spread = factor * (deviations.T @ deviations).toarray()
+        variance = factor * float(influence @ influence) / max(n, 1.0) ** 2
+        return GroupMoments(M=spread, L=variance, G=len(self.ids), H=effective)
+
+
+def _table(data: Integers, rows: npt.NDArray[np.intp], columns: npt.NDArray[Any], shape: tuple[int, int]) -> Any:
+    table = csr_array((data, (rows, columns)), shape=shape)
+    table.sum_duplicates()
+    return table
+
+
+def _stack(tables: list[Any], positions: list[npt.NDArray[np.intp]], shape: tuple[int, int]) -> Any:
+    data = np.concatenate([table.data for table in tables])
+    rows = np.concatenate([position[table.row] for table, position in zip(tables, positions, strict=True)])
+    columns = np.concatenate([table.col for table in tables])
+    return _table(data, rows, columns, shape)

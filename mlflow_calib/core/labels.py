@@ -1,0 +1,141 @@
+"""Labels in the model's own words, and the classes they belong to: stated by the caller, never guessed from order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlflow_calib.errors import InvalidInputError
+
+Index = npt.NDArray[np.intp]
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Distinct values of a column as plain Python values, and the position of each row's own among them.
+
+    Attributes
+    ----------
+    values : list
+    codes : ndarray of intp, shape (n,)
+    """
+
+    values: list[Any]
+    codes: Index
+
+    def shown(self, chosen: Sequence[Any]) -> str:
+        """The chosen values, each with the count and the first of its rows."""
+        parts = []
+        for value in chosen[:10]:
+            rows = np.flatnonzero(self.codes == self.values.index(value))
+            parts.append(f"{value!r} ({len(rows)} rows, first {', '.join(map(str, rows[:3]))})")
+        return ", ".join(parts) + (f" and {len(chosen) - 10} more" if len(chosen) > 10 else "")
+
+    def missing(self) -> Index:
+        """Rows whose value is None, NaN, NaT or pandas.NA."""
+        absent = np.array([_is_missing(value) for value in self.values], dtype=bool)
+        return np.flatnonzero(absent[self.codes])
+
+
+def factorize(values: Any) -> Labels:
+    """Distinct values of an array (n,), and each row's position among them.
+
+    Numbers, strings and booleans come sorted; an array of objects keeps the order of first appearance.
+
+    Examples
+    --------
+    >>> found = factorize(["b", "a", "b"])
+    >>> found.values, found.codes.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInputError(f"one value a row is due, shape (n,), got shape {array.shape}")
+    if array.dtype != object:
+        distinct, codes = np.unique(array, return_inverse=True)
+        return Labels(distinct.tolist(), codes)
+    positions: dict[Any, int] = {}
+    found = (positions.setdefault(value, len(positions)) for value in array.tolist())
+    codes = np.fromiter(found, dtype=np.intp, count=len(array))
+    return Labels([plain(value) for value in positions], codes)
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar as the Python value it holds."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def binary_classes(
+    seen: Labels, classes: Sequence[Any] | None, positive_class: Any, problems: list[str]
+) -> tuple[tuple[Label, ...], Any]:
+    """Classes of a binary problem and the positive one; what is wrong with them is added to ``problems``.
+
+    The positive class may be left out for 0/1 and False/True alone. Classes that are not stated are these, or the
+    label seen beside the positive class and that.
+    """
+    positive = plain(positive_class)
+    if classes is not None:
+        stated = _stated(classes, problems)
+        if len(stated) != 2:
+            problems.append(f"classes of a binary problem must be two, got {list(stated)[:10]}")
+        _refuse_unknown(seen, stated, problems)
+    elif {*seen.values} | ({positive} - {None}) <= {0, 1}:
+        booleans = bool(seen.values) and all(isinstance(value, bool) for value in seen.values)
+        stated = (False, True) if booleans else (0, 1)
+    else:
+        stated = (*(value for value in seen.values if value != positive), *(() if positive is None else (positive,)))
+        if len(stated) > 2:
+            beside = "" if positive is None else f"; positive_class is {positive!r}"
+            problems.append(f"labels of a binary problem must be of two classes, got {seen.shown(seen.values)}{beside}")
+            return stated, positive
+    if positive is None and {*stated} == {0, 1}:
+        positive = 1
+    if positive not in stated:
+        known = f"{list(stated)[:10]}" if classes is not None else seen.shown(seen.values)
+        problems.append(
+            "positive_class must be stated, as one of the classes, unless they are 0/1 or False/True; "
+            f"got {positive!r}, and classes {known}"
+        )
+        return stated, positive
+    return stated, stated[stated.index(positive)]
+
+
+def marginal_classes(
+    seen: Labels, classes: Sequence[Any] | None, n_columns: int, problems: list[str]
+) -> tuple[Label, ...]:
+    """Classes of the columns, by default 0 .. K-1; what is wrong with them is added to ``problems``."""
+    stated = tuple(range(n_columns)) if classes is None else _stated(classes, problems)
+    if len(stated) != n_columns:
+        problems.append(f"classes must name the {n_columns} columns of scores, got {len(stated)}: {list(stated)[:10]}")
+    _refuse_unknown(seen, stated, problems)
+    return stated
+
+
+def _stated(classes: Sequence[Any], problems: list[str]) -> tuple[Label, ...]:
+    stated = tuple(plain(name) for name in classes)
+    if len({*stated}) != len(stated):
+        problems.append(f"classes must be distinct (and 1 equals True), got {list(stated)[:10]}")
+    wrong = [name for name in stated if not isinstance(name, (str, int, float)) or _is_missing(name)]
+    if wrong:
+        problems.append(f"classes must be strings, numbers or booleans, got {wrong[:10]}")
+    return stated
+
+
+def _refuse_unknown(seen: Labels, stated: tuple[Label, ...], problems: list[str]) -> None:
+    known = {*stated}
+    unknown = [value for value in seen.values if value not in known]
+    if unknown:
+        shown = f"{list(stated[:10])}" + (" and more" if len(stated) > 10 else "")
+        problems.append(f"labels unknown to the classes {shown}: {seen.shown(unknown)}; state the model's own classes")
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # NaN and NaT differ from themselves
+    except TypeError:  # pandas.NA has no truth value
+        return True

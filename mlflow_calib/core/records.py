@@ -1,0 +1,130 @@
+"""Plain JSON records: what a field must be, all problems of a record at once, one text and one digest a record.
+
+Policy, evidence and verdict are such records. A field's kind is a sentence and a test, so that each message says what
+must hold and what was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+#: Whole numbers beyond this are not exact in float64, and no count of rows is as large.
+LARGEST_COUNT = 2**53
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a field must be: ``words`` complete "must be ...", ``test`` says whether a value is so."""
+
+    words: str
+    test: Callable[[Any], bool]
+
+    def or_null(self) -> Kind:
+        """The same kind, or null."""
+        return Kind(f"{self.words} or null", lambda value: value is None or self.test(value))
+
+    def problem(self, where: str, value: Any) -> str | None:
+        """One sentence where ``value`` is not of this kind, else None."""
+        return None if self.test(value) else f"{where} must be {self.words}, got {shown(value)}"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST_COUNT
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least zero."""
+    return isinstance(value, int) and is_number(value) and value >= 0
+
+
+TEXT = Kind("a text that is not empty", lambda value: isinstance(value, str) and value.strip() != "")
+TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
+COUNT = Kind("a whole number of at least 0", is_count)
+POSITIVE_COUNT = Kind("a whole number of at least 1", lambda value: is_count(value) and value >= 1)
+NUMBER = Kind("a finite number", is_number)
+NOT_NEGATIVE = Kind("a finite number of at least 0", lambda value: is_number(value) and value >= 0)
+POSITIVE = Kind("a finite number over 0", lambda value: is_number(value) and value > 0)
+FRACTION = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
+CONFIDENCE_LEVEL = Kind("a number between 0.5 and 1", lambda value: is_number(value) and 0.5 < value < 1)
+TABLE = Kind("a table", lambda value: isinstance(value, Mapping))
+LIST = Kind("a list", lambda value: isinstance(value, (list, tuple)))
+TIME = Kind("an ISO 8601 time with its zone", lambda value: parse_time(value) is not None)
+
+
+def one_of(*choices: str) -> Kind:
+    """The kind of a text that is one of ``choices``."""
+    words = ", ".join(f'"{choice}"' for choice in choices)
+    return Kind(words if len(choices) == 1 else f"one of {words}", lambda v: isinstance(v, str) and v in choices)
+
+
+def field_problems(document: Any, fields: Mapping[str, Kind], where: str = "") -> list[str]:
+    """Every field that is missing or not of its kind; keys without a kind are left alone.
+
+    ``where`` is the path of the document inside its record, empty at the top.
+    """
+    if not isinstance(document, Mapping):
+        return [f"{where or 'the record'} must be a table, got {shown(document)}"]
+    prefix = f"{where}." if where else ""
+    missing = [f"{prefix}{name} is missing" for name in fields if name not in document]
+    wrong = (kind.problem(f"{prefix}{name}", document[name]) for name, kind in fields.items() if name in document)
+    return missing + [problem for problem in wrong if problem]
+
+
+def non_finite_paths(document: Any) -> Iterator[str]:
+    """Paths of every NaN and infinity of a record, at any depth."""
+    stack = [("", document)]
+    while stack:
+        where, value = stack.pop()
+        if isinstance(value, Mapping):
+            stack.extend((f"{where}.{name}" if where else str(name), item) for name, item in value.items())
+        elif isinstance(value, (list, tuple)):
+            stack.extend((f"{where}[{position}]", item) for position, item in enumerate(value))
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield where
+
+
+def parse_time(text: Any) -> datetime | None:
+    """The time in UTC, or None where the text is no ISO 8601 time with its zone."""
+    if not isinstance(text, str):
+        return None
+    try:
+        time = datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
+        return None if time.tzinfo is None else time.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: short, whatever it is."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # whole numbers of thousands of digits have no text
+        return f"a {type(value).__name__} too long to show"
+
+
+def canonical_json(document: Any) -> str:
+    """The one JSON text of a record: keys sorted, no spaces, UTF-8 as it is; NaN and infinity raise ValueError.
+
+    >>> canonical_json({"b": 0.5, "a": ["é", None]})
+    '{"a":["é",null],"b":0.5}'
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(document: Any) -> str:
+    """``sha256:`` and the hash of the canonical JSON.
+
+    >>> digest({})
+    'sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
+    """
+    return "sha256:" + hashlib.sha256(canonical_json(document).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,62 @@
+"""Numbers as the sentences of a verdict say them: short, and never on the wrong side of the limit."""
+
+from __future__ import annotations
+
+_DIGITS = 3
+_ALL_DIGITS = 17
+_HOURS = 24
+
+
+def figure(value: float, limit: float | None = None) -> str:
+    """A number in at least three significant digits and two decimals.
+
+    With ``limit``, in as many digits as it takes for the text to stand on the same side of it as the number.
+
+    >>> figure(0.0642), figure(0.1), figure(0.002)
+    ('0.0642', '0.10', '0.002')
+    >>> figure(0.0500004, limit=0.05), figure(0.05, limit=0.05)
+    ('0.0500004', '0.05')
+    """
+    for digits in range(_DIGITS, _ALL_DIGITS + 1):
+        text = f"{value:.{digits}g}"
+        if limit is None or _side(float(text), limit) == _side(value, limit):
+            break
+    whole, _, decimals = text.partition(".")
+    return text if "e" in text or len(decimals) >= 2 else f"{whole}.{decimals:0<2}"
+
+
+def _side(value: float, limit: float) -> int:
+    return (value > limit) - (value < limit)
+
+
+def count(value: float) -> str:
+    """A whole number with separators: 12,000."""
+    return f"{value:,.0f}"
+
+
+def about(rows: int) -> str:
+    """A number of rows to plan with: two significant digits, rounded up.
+
+    >>> about(12_345), about(7)
+    ('13,000', '7')
+    """
+    step = 10 ** max(0, len(str(rows)) - 2)
+    return count(-(-rows // step) * step)
+
+
+def percent(level: float) -> str:
+    """A confidence level: 95 %."""
+    return f"{100 * level:.10g} %"
+
+
+def age_words(days: float, limit: float | None = None) -> str:
+    """A time span in the unit that suits it; in days where it is over the limit.
+
+    >>> age_words(0.004), age_words(0.5), age_words(9.1, limit=7)
+    ('6 minutes', '12 hours', '9.10 days')
+    """
+    if limit is not None and days > limit:
+        return f"{figure(days, limit)} days"
+    if days < 2 / _HOURS:
+        return f"{days * _HOURS * 60:.0f} minutes"
+    return f"{days * _HOURS:.0f} hours" if days < 2 else f"{figure(days, limit)} days"

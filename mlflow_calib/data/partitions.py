@@ -1,0 +1,91 @@
+"""Partitions: recalibration and evaluation rows, each sorted by key hash, and the manifest that describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mlflow_calib.core.split import thirds
+from mlflow_calib.data.keys import sorted_digest
+from mlflow_calib.data.manifest import Manifest, read_manifest
+from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL, TIME
+from mlflow_calib.data.records import sha256_of_file
+from mlflow_calib.data.times import covered, moments
+
+PART = "part"
+RECALIBRATION, EVALUATION = "recalibration", "evaluation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionsManifest(Manifest):
+    """What ``split`` leaves. ``files`` holds ``recalibration`` and ``evaluation``.
+
+    Attributes
+    ----------
+    files : dict
+        Of each file path, n, sha256, key_hashes_sha256, positives, n_groups (None without groups), time_covers.
+    split : dict
+        how, evaluation_fraction, seed, as_of, recalibration_period, evaluation_period.
+    n_dropped : int
+        Rows of the predictions that lie in neither period.
+    overlap : dict
+        Evaluation rows that are recalibration rows too (0 always), and that the base model was trained on (None
+        where its keys were not given); ``checked_by`` says how the first was shown.
+    recalibration_keys : dict
+        uri, sha256 of the sorted key hashes, n: what a calibrator records of the rows it was fitted on.
+    predictions : dict
+        uris and sha256 of the manifests these rows come from.
+    notes : list of str
+        What a reader should know, such as an evaluation file of one class.
+    """
+
+    SCHEMA: ClassVar[str] = "mlflow_calib.partitions/1"
+
+    split: Mapping[str, Any]
+    n_dropped: int
+    overlap: Mapping[str, Any]
+    recalibration_keys: Mapping[str, Any]
+    predictions: Mapping[str, Any]
+    notes: Sequence[str]
+
+
+def read_partitions(uri: str, sha256: str | None = None, written_on: str | None = None) -> PartitionsManifest:
+    """Read the manifest of partitions; see `read_manifest`."""
+    return read_manifest(PartitionsManifest, uri, sha256, written_on)
+
+
+def write_partition(folder: Path, role: str, rows: Any, positive_class: Any) -> dict[str, Any]:
+    """Write one partition sorted by key hash, thirds added to recalibration rows; returns its entry of ``files``."""
+    rows = rows.take(pc.sort_indices(rows[KEY_HASH]))
+    if role == RECALIBRATION:
+        rows = rows.append_column(PART, pa.array(thirds(rows.num_rows)))
+    path = folder / f"{role}.parquet"
+    pq.write_table(rows, path)
+    return {
+        "path": path.name,
+        "n": rows.num_rows,
+        "sha256": sha256_of_file(path),
+        "key_hashes_sha256": sorted_digest(np.asarray(rows[KEY_HASH].to_numpy())),
+        "positives": count_label(rows, positive_class),
+        "n_groups": pc.count_distinct(rows[GROUP]).as_py() if GROUP in rows.column_names else None,
+        "time_covers": time_covers(rows),
+    }
+
+
+def count_label(rows: Any, label: Any) -> int:
+    """How many rows have the label, by the equality of Python (1 equals True and 1.0)."""
+    counts = pc.value_counts(rows[LABEL]).to_pylist()
+    return sum(entry["counts"] for entry in counts if entry["values"] == label)
+
+
+def time_covers(rows: Any) -> list[str] | None:
+    """First and last time of the rows in ISO 8601, or None where they have no time."""
+    ends = covered(*moments(rows[TIME])) if TIME in rows.column_names else None
+    return None if ends is None else [end.isoformat() for end in ends]

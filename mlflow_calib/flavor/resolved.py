@@ -1,0 +1,221 @@
+"""Any MLflow model by its URI, pinned to what it is now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mlflow_calib import runtime
+from mlflow_calib.errors import ModelError
+from mlflow_calib.flavor.records import is_missing
+from mlflow_calib.flavor.runs import quoted
+from mlflow_calib.flavor.tracking import MlflowServer, connected
+
+FLAVOR_NAME = "mlflow_calib"
+#: Where a calibrated model keeps its parts, below the folder of the model.
+BUNDLE = "data/bundle"
+#: Files that MLflow or Python add to a model folder when it is read; they are no part of the model.
+_ADDED_BY_READING = ("registered_model_meta", "__pycache__")
+_VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))/?$")
+_MODEL_ID = re.compile(r"models:/(?P<model_id>m-[^/@]+)/?$")
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A model as it was when it was asked for: an alias or ``latest`` stands for one version for good.
+
+    ``uri`` is the pinned URI; ``local_path`` the folder with its files (a download lives as long as MLflow's
+    temporary folder); ``digest`` the sha256 over them; ``kind`` "calibrated" for a model of this package, whose
+    ``calibrator`` is the document of its ``calibrator.json``, else "raw".
+    """
+
+    uri: str
+    name: str | None
+    version: str | None
+    model_id: str | None
+    local_path: str
+    digest: str
+    flavors: tuple[str, ...]
+    calibrator: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """Whether this is a calibrated model of this package, or another one."""
+        return "raw" if self.calibrator is None else "calibrated"
+
+    @property
+    def recalibration_keys(self) -> Any:
+        """What the calibrator says of the keys of its recalibration data; None where it says nothing."""
+        return None if self.calibrator is None else self.calibrator.get("facts", {}).get("recalibration_keys")
+
+
+def resolve_model(
+    server: MlflowServer | None, uri: str | os.PathLike[str], dst_path: str | None = None
+) -> ResolvedModel:
+    """Find a model by ``models:/name/1``, ``models:/name@alias``, ``models:/m-...``, ``runs:/...`` or a local folder.
+
+    ``server`` may be None for a local folder, and where MLflow's global URIs are to hold. ``dst_path`` receives the
+    download; without it a model that lies on this machine is read in place.
+
+    Raises
+    ------
+    ModelError
+        Where the model, its version or its alias does not exist; the message lists what does.
+    """
+    local = _local_folder(uri)
+    if local is not None:
+        return _describe(local.as_uri(), None, None, None, local)
+    if server is None:
+        import mlflow
+
+        return _resolve_remote(mlflow.MlflowClient(), str(uri), dst_path)
+    with connected(server) as client:
+        return _resolve_remote(client, str(uri), dst_path)
+
+
+def _local_folder(uri: str | os.PathLike[str]) -> Path | None:
+    text = os.fspath(uri)
+    path = Path(text)
+    if text.startswith("file:"):
+        path = _path_on_this_host(text)
+    elif re.match(r"[a-z][a-z0-9+-]+:/", text):
+        return None
+    if not (path / "MLmodel").is_file():
+        raise ModelError(
+            f"a model folder must hold the file MLmodel, and {path} does not; give a folder or a model URI"
+        )
+    return path.resolve()
+
+
+def _path_on_this_host(uri: str) -> Path:
+    host, here = urlsplit(uri).netloc, socket.gethostname()
+    if host not in ("", "localhost", here):
+        raise ModelError(f"{uri} lies on host {host!r}, and this is {here!r}; use a URI that both reach")
+    return Path(unquote(urlsplit(uri).path))
+
+
+def _resolve_remote(client: Any, uri: str, dst_path: str | None) -> ResolvedModel:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    name, version, model_id = _pin(client, uri)
+    pinned = f"models:/{name}/{version}" if name else uri
+    try:
+        local = Path(mlflow.artifacts.download_artifacts(pinned, dst_path=dst_path))
+    except (MlflowException, OSError) as error:
+        if not is_missing(error):
+            raise
+        raise ModelError(f"there is no model at {uri} ({error}); check the id and the server") from error
+    if not (local / "MLmodel").is_file():
+        raise ModelError(f"{uri} must be a model with the file MLmodel, and it holds none; log the model again")
+    return _describe(pinned, name, version, model_id, local)
+
+
+def _describe(uri: str, name: str | None, version: str | None, model_id: str | None, local: Path) -> ResolvedModel:
+    from mlflow.models import Model
+
+    meta = Model.load(str(local))
+    model_id = model_id or meta.model_id
+    if uri.startswith("runs:/") and model_id:
+        uri = f"models:/{model_id}"
+    calibrator = read_local_calibrator(local) if FLAVOR_NAME in meta.flavors else None
+    flavors = tuple(sorted(meta.flavors))
+    return ResolvedModel(uri, name, version, model_id, str(local), folder_digest(local), flavors, calibrator)
+
+
+def read_local_calibrator(folder: Path) -> dict[str, Any]:
+    """The document of the ``calibrator.json`` in the folder of a calibrated model."""
+    path = folder / BUNDLE / "calibrator.json"
+    try:
+        return runtime.read_calibrator(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the calibrated model at {folder} cannot be read: {error}") from error
+
+
+def folder_digest(folder: str | os.PathLike[str]) -> str:
+    """``sha256:`` over names and contents of the files of a model folder, the same wherever it is copied."""
+    root = Path(folder)
+    total = hashlib.sha256()
+    for path in sorted(model_files(root), key=lambda path: path.relative_to(root).as_posix()):
+        content = hashlib.sha256()
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                content.update(block)
+        total.update(json.dumps([path.relative_to(root).as_posix(), content.hexdigest()]).encode())
+    return f"sha256:{total.hexdigest()}"
+
+
+def model_files(root: Path) -> Iterator[Path]:
+    """The files that make up a model, without those that reading it adds."""
+    for path in root.rglob("*"):
+        if path.is_file() and not set(path.relative_to(root).parts) & set(_ADDED_BY_READING):
+            yield path
+
+
+def _pin(client: Any, uri: str) -> tuple[str | None, str | None, str | None]:
+    """Name, version and model id that the URI stands for now."""
+    if found := _MODEL_ID.match(uri):
+        return None, None, found["model_id"]
+    found = _VERSION.match(uri)
+    if not found:
+        return None, None, None
+    version = _version_entity(client, found["name"], found["alias"], found["version"])
+    return str(version.name), str(version.version), model_id_of_version(client, version)
+
+
+def _version_entity(client: Any, name: str, alias: str | None, version: str | None) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        if alias is not None:
+            return client.get_model_version_by_alias(name, alias)
+        if version == "latest":
+            return max(client.search_model_versions(f"name = {quoted(name)}"), key=lambda found: int(found.version))
+        return client.get_model_version(name, version)
+    except (MlflowException, ValueError) as error:
+        if not is_missing(error) and isinstance(error, MlflowException):
+            raise
+        wanted = f"alias {alias!r}" if alias is not None else f"version {version!r}"
+        raise ModelError(f"{name!r} has no {wanted}; {_what_exists(client, name)}") from error
+
+
+def _what_exists(client: Any, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        model = client.get_registered_model(name)
+    except MlflowException:
+        names = sorted(found.name for found in client.search_registered_models(max_results=20))
+        return f"no such registered model; there are {names}" if names else "no model is registered on this server"
+    versions = sorted(int(found.version) for found in client.search_model_versions(f"name = {quoted(name)}"))
+    return f"its versions are {versions[-20:]} and its aliases {dict(sorted(model.aliases.items()))}"
+
+
+def model_id_of_version(client: Any, version: Any) -> str | None:
+    """Id of the logged model behind a version: the open-source registry keeps it in the version's source alone.
+
+    A copied version names the version it was copied from, so sources are followed. None where no logged model stands
+    at the end.
+    """
+    seen: set[str] = set()
+    while (source := str(version.source or "")) not in seen:
+        seen.add(source)
+        if found := _MODEL_ID.match(source):
+            return found["model_id"]
+        if not ((found := _VERSION.match(source)) and found["version"]):
+            break
+        try:
+            version = client.get_model_version(found["name"], found["version"])
+        except Exception as error:
+            if not is_missing(error):
+                raise
+            break  # the version it was copied from is gone; the copy still loads
+    return None

@@ -1,0 +1,159 @@
+"""Which model version a candidate is, and what it says of itself: its calibrator, its digest, its run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow_calib.core.calibrator import Calibrator
+from mlflow_calib.errors import EvidenceError, InvalidInputError, ModelError
+from mlflow_calib.flavor.base_model import BUNDLE, folder_digest, model_id_of_version, resolve_model
+from mlflow_calib.flavor.records import read_record_text, text_sha256
+from mlflow_calib.flavor.tracking import MlflowServer, connected
+
+#: Tag of a version that names the run it was fitted in.
+RUN_ID = "mlflow_calib.run_id"
+_RUN = re.compile(r"runs:/(?P<run_id>[^/]+)/")
+_VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>\d+))/?$")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A registered version of a calibrated model.
+
+    ``digest`` is the sha256 over the base model's digest and the text of ``calibrator.json``, see `model_digest`.
+    """
+
+    name: str
+    version: str
+    model_id: str | None
+    run_id: str | None
+    calibrator: Calibrator
+    calibrator_sha256: str
+    digest: str
+
+    @property
+    def model_uri(self) -> str:
+        """URI of the version, never of an alias."""
+        return f"models:/{self.name}/{self.version}"
+
+    @property
+    def base_model(self) -> Mapping[str, Any]:
+        """What the artifact records of its base model."""
+        return self.calibrator.base_model or {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Who the candidate is, as evidence, verdict and promotion record say it."""
+        return {
+            "model_uri": self.model_uri,
+            "name": self.name,
+            "version": self.version,
+            "model_id": self.model_id,
+            "digest": self.digest,
+            "base_model_uri": self.base_model.get("uri") or "unknown",
+            "base_model_id": self.base_model.get("model_id"),
+            "calibrator_sha256": self.calibrator_sha256,
+        }
+
+
+def model_digest(base_digest: str, calibrator_text: str) -> str:
+    """Digest of a calibrated model: of its base model's digest and its ``calibrator.json``, whatever serves them."""
+    return "sha256:" + hashlib.sha256(f"{base_digest}\n{calibrator_text}".encode()).hexdigest()
+
+
+def find_candidate(server: MlflowServer, handed: Mapping[str, Any]) -> Candidate:
+    """The version a hand-over names: by ``model_uri``, or by the run of its record.
+
+    Only ``calibrator.json`` is fetched; `verify_base_model` fetches the whole model.
+
+    Raises
+    ------
+    ModelError
+        The version does not exist, or is no calibrated model.
+    EvidenceError
+        The version's calibrator is not the one that was handed over.
+    """
+    with connected(server) as client:
+        version = _version(client, handed)
+        run_id = version.tags.get(RUN_ID) or version.run_id
+        model_id = model_id_of_version(client, version)
+        uri = f"models:/{version.name}/{version.version}"
+        text = _calibrator_text(server, uri)
+    sha256 = text_sha256(text)
+    _same_calibrator(uri, sha256, handed)
+    calibrator = Calibrator.from_json(text)
+    digest = model_digest(str((calibrator.base_model or {}).get("digest")), text)
+    return Candidate(str(version.name), str(version.version), model_id, run_id or None, calibrator, sha256, digest)
+
+
+def verify_base_model(server: MlflowServer, candidate: Candidate) -> None:
+    """Refuse a candidate whose nested base model is not the one that its calibrator was packaged with."""
+    folder = Path(resolve_model(server, candidate.model_uri).local_path) / BUNDLE / "base_model"
+    found, recorded = folder_digest(folder), candidate.base_model.get("digest")
+    if found != recorded:
+        raise EvidenceError(
+            f"the base model inside {candidate.model_uri} must have digest {recorded}, found {found}: the artifact was "
+            "changed after it was logged; fit again"
+        )
+
+
+def as_tags(prefix: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Tags of a version; what there is no value of is ``null``, so that none of an earlier call stays."""
+    return {f"{prefix}.{name}": "null" if value is None else str(value) for name, value in values.items()}
+
+
+def _version(client: Any, handed: Mapping[str, Any]) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    uri = str(handed.get("model_uri") or handed.get("uri") or "")
+    found = _VERSION.match(uri)
+    if found is None:
+        return _version_of_run(client, uri)
+    try:
+        if found["alias"]:
+            return client.get_model_version_by_alias(found["name"], found["alias"])
+        return client.get_model_version(found["name"], found["version"])
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        raise ModelError(
+            f"candidate {uri} does not exist ({error.message}); fit one, or name another version"
+        ) from error
+
+
+def _version_of_run(client: Any, uri: str) -> Any:
+    run = _RUN.match(uri)
+    if run is None:
+        raise InvalidInputError(
+            f"a candidate must be the result of fit, models:/<name>/<version>, or runs:/<id>/..., got {uri!r}"
+        )
+    versions = client.search_model_versions(f"run_id = '{run['run_id']}'")
+    if len(versions) != 1:
+        raise ModelError(
+            f"run {run['run_id']} must have registered one version, it has {len(versions)}; "
+            "give models:/<name>/<version>"
+        )
+    return versions[0]
+
+
+def _calibrator_text(server: MlflowServer, uri: str) -> str:
+    try:
+        return read_record_text(server, f"{uri}/{BUNDLE}/calibrator.json")
+    except EvidenceError as error:
+        raise ModelError(
+            f"{uri} must be a calibrated model of mlflow-calib, and holds no calibrator.json; register one with fit"
+        ) from error
+
+
+def _same_calibrator(uri: str, sha256: str, handed: Mapping[str, Any]) -> None:
+    given = handed.get("sha256")
+    speaks_of_it = str(handed.get("uri") or "").endswith("calibrator.json")
+    if given and speaks_of_it and str(given).removeprefix("sha256:") != sha256.removeprefix("sha256:"):
+        raise EvidenceError(
+            f"the calibrator of {uri} must have digest {given}, found {sha256}: it is not the one that was handed "
+            "over; fit again"
+        )

@@ -1,0 +1,98 @@
+"""The evaluation data, read in batches: base scores, outcomes, groups, the champion's columns, and their digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from mlflow_calib import runtime
+from mlflow_calib.core.binning import Floats
+from mlflow_calib.core.scores import clean_rows
+from mlflow_calib.core.split import count_overlap
+from mlflow_calib.data.keys import sorted_digest
+from mlflow_calib.data.partitions import EVALUATION, PartitionsManifest
+from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL
+from mlflow_calib.data.records import same_sha256
+from mlflow_calib.data.tables import iter_tables, open_table
+from mlflow_calib.errors import DataError, InvalidInputError
+from mlflow_calib.steps.contenders import Batch
+
+
+@dataclass
+class DataDigest:
+    """sha256 over scores and labels in key order, the same however the rows are batched."""
+
+    scores: Any = field(default_factory=hashlib.sha256)
+    outcomes: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, scores: Floats, outcomes: Floats) -> None:
+        """Take in the next rows."""
+        self.scores.update(scores.astype("<f8").tobytes())
+        self.outcomes.update(outcomes.astype(np.uint8).tobytes())
+
+    def text(self) -> str:
+        """``sha256:`` over both."""
+        both = self.scores.digest() + self.outcomes.digest()
+        return f"sha256:{hashlib.sha256(both).hexdigest()}"
+
+
+def iter_batches(
+    manifest: PartitionsManifest, digest: DataDigest, score_kind: str, *, progress: bool = False
+) -> Iterator[Batch]:
+    """Evaluation rows batch by batch, taken into the digest as they pass."""
+    champion = manifest.champion or {}
+    columns = {"champion_scores": champion.get("score_column"), "champion_outputs": champion.get("output_column")}
+    wanted = [
+        LABEL,
+        manifest.score_column,
+        *filter(None, columns.values()),
+        *([GROUP] if manifest.group_column else []),
+    ]
+    n = manifest.files[EVALUATION]["n"]
+    with tqdm(total=n, desc="evaluate", unit=" rows", disable=not progress) as bar:
+        for rows in manifest.iter_rows(EVALUATION, list(dict.fromkeys(wanted))):
+            clean = clean_rows(
+                rows[manifest.score_column].to_numpy(),
+                rows[LABEL].to_numpy(),
+                classes=list(manifest.classes),
+                positive_class=manifest.positive_class,
+                score_kind=score_kind,
+            )
+            digest.add(clean.scores, clean.outcomes)
+            scored = {name: _clean(rows[column]) if column else None for name, column in columns.items()}
+            groups = rows[GROUP].to_numpy() if manifest.group_column else None
+            yield Batch(clean.scores, clean.outcomes, groups=groups, **scored)
+            bar.update(rows.num_rows)
+
+
+def champion_column(manifest: PartitionsManifest, name: str) -> Floats:
+    """One column of the champion over all evaluation rows: what its bins are made from."""
+    column = (manifest.champion or {})[name]
+    return _clean(manifest.read_rows(EVALUATION, [column])[column])
+
+
+def rows_the_champion_was_fitted_on(manifest: PartitionsManifest, recalibration_keys: Any) -> int | None:
+    """Evaluation rows among the recalibration data of the champion; None where that cannot be shown.
+
+    The file of its key hashes may be gone, or be another one by now: then nothing is known.
+    """
+    if not isinstance(recalibration_keys, Mapping) or not recalibration_keys.get("uri"):
+        return None
+    try:
+        table = open_table(recalibration_keys["uri"])
+        batches = [np.asarray(rows[KEY_HASH].to_numpy()) for rows in iter_tables(table, [KEY_HASH])]
+    except (DataError, InvalidInputError, OSError):
+        return None
+    theirs = np.sort(np.concatenate(batches).astype(np.uint64))
+    if not same_sha256(sorted_digest(theirs), str(recalibration_keys.get("sha256"))):
+        return None
+    return int(count_overlap(manifest.key_hashes(EVALUATION), theirs))
+
+
+def _clean(column: Any) -> Floats:
+    return runtime.clean_scores(column.to_numpy())[0]

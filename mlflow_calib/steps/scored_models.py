@@ -1,0 +1,192 @@
+"""The models a table is scored with: the base model, and the champion that stands beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlflow_calib.errors import InvalidInputError, ModelError
+from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
+from mlflow_calib.flavor.registry import champion_version
+from mlflow_calib.flavor.tracking import MlflowServer, connected
+
+Floats = npt.NDArray[np.float64]
+_ALIAS = re.compile(r"models:/(?P<name>[^@/]+)@(?P<alias>[^/@]+)/?$")
+_REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+-]+:/")
+
+
+@dataclass(frozen=True)
+class ScoredModel:
+    """A model, the columns it reads, and the columns of scores it leaves.
+
+    ``score`` takes a frame of ``input_columns`` and returns one array (n,) for each of ``score_columns``.
+    """
+
+    resolved: ResolvedModel
+    scorer: Scorer
+    input_columns: tuple[str, ...]
+    score_columns: tuple[str, ...]
+    score: Callable[[Any], tuple[Floats, ...]]
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The champion as the manifest describes it; ``model`` is None where none is set, or it is the base model."""
+
+    facts: dict[str, Any] | None
+    model: ScoredModel | None = None
+    is_base: bool = False
+
+
+def base_model(
+    server: MlflowServer | None,
+    uri: str,
+    *,
+    positive_class: Any,
+    classes: Sequence[Any] | None,
+    base_score: str,
+    feature_columns: Sequence[str] | None,
+) -> tuple[ScoredModel, Any]:
+    """The base model, ready to score, and its positive class.
+
+    Raises
+    ------
+    ModelError
+        It does not exist, gives no probabilities, has other than two classes, or is a calibrated model already.
+    InvalidInputError
+        The positive class must be stated, or is no class of the model.
+    """
+    resolved = resolve_model(server, uri)
+    if resolved.kind == "calibrated":
+        inner = (resolved.calibrator or {}).get("base_model", {}).get("uri")
+        raise ModelError(
+            f"model_uri must be a base model, and {resolved.uri} is calibrated already; give the base model it was "
+            f"made from ({inner}), and this one as champion"
+        )
+    scorer = load_scorer(resolved, base_score, classes, feature_columns)
+    positive = choose_positive(scorer.classes, positive_class)
+    return _scored(resolved, scorer, feature_columns, positive, f"score_{positive}"), positive
+
+
+def champion_model(
+    server: MlflowServer | None,
+    uri: str | None,
+    base: ScoredModel,
+    positive: Any,
+    *,
+    base_score: str,
+    feature_columns: Sequence[str] | None,
+) -> Champion:
+    """The champion: not asked for, not set yet, the base model itself, another raw model, or one of ours.
+
+    The alias is resolved to its version here, once. A champion that cannot be scored is an error: comparisons with it
+    would be missing, and a missing comparison blocks.
+    """
+    if not uri:
+        return Champion(None)
+    alias, pinned = _pin(server, uri)
+    if pinned is None:
+        return Champion({"alias": alias["alias"], "name": alias["name"], "version": None})
+    resolved = resolve_model(server, pinned)
+    column = f"champion_score_{positive}"
+    output = column if resolved.kind == "raw" else f"champion_output_{positive}"
+    facts = {**model_facts(resolved), "alias": alias.get("alias"), "kind": resolved.kind}
+    facts |= {"recalibration_keys": resolved.recalibration_keys, "score_column": column, "output_column": output}
+    if resolved.digest == base.resolved.digest:
+        return Champion(facts, is_base=True)
+    scorer = load_scorer(resolved, base_score, base.scorer.classes, feature_columns)
+    _require_same_classes(resolved, scorer, base, positive)
+    return Champion(facts, _scored(resolved, scorer, feature_columns, positive, *dict.fromkeys((column, output))))
+
+
+def model_facts(resolved: ResolvedModel) -> dict[str, Any]:
+    """What manifests say of a model."""
+    names = ("uri", "name", "version", "model_id", "digest")
+    return {**{name: getattr(resolved, name) for name in names}, "flavors": list(resolved.flavors)}
+
+
+def server_for(server: MlflowServer | None, *uris: str | None) -> MlflowServer | None:
+    """The server that was given, else that of the environment; None where every model is a local folder."""
+    if server is not None or not any(uri and _REMOTE.match(uri) for uri in uris):
+        return server
+    return MlflowServer.from_environment()
+
+
+def choose_positive(classes: Sequence[Any], stated: Any) -> Any:
+    """The positive class as the model spells it; free for 0/1 and False/True, else it must be stated (N25).
+
+    Raises
+    ------
+    ModelError
+        The model has other than two classes.
+    InvalidInputError
+        None was stated and none is plain, or the stated one is no class of the model.
+    """
+    if len(classes) != 2:
+        raise ModelError(
+            f"the base model must have two classes, and it has {len(classes)}: {list(classes)[:10]}; marginal and "
+            "top-label recalibration in steps come with a later release (fit_calibrator(reduction='marginal') is there)"
+        )
+    if stated is None or (isinstance(stated, str) and not stated.strip() and stated not in classes):
+        if set(classes) == {0, 1}:
+            return classes[list(classes).index(1)]
+        raise InvalidInputError(f"positive_class must be stated for the classes {list(classes)}: say which is positive")
+    if stated in classes:
+        return classes[list(classes).index(stated)]
+    alike = next((f"; the model spells it {one!r}" for one in classes if str(one) == str(stated)), "")
+    raise InvalidInputError(f"positive_class must be one of {list(classes)}, got {stated!r}{alike}")
+
+
+def _pin(server: MlflowServer | None, uri: str) -> tuple[dict[str, str], str | None]:
+    found = _ALIAS.match(uri)
+    if found is None or server is None:
+        return {}, uri
+    with connected(server) as client:
+        version = champion_version(client, found["name"], found["alias"])
+    return found.groupdict(), None if version is None else f"models:/{found['name']}/{version}"
+
+
+def _require_same_classes(resolved: ResolvedModel, scorer: Scorer, base: ScoredModel, positive: Any) -> None:
+    own = (resolved.calibrator or {}).get("positive_class", positive)
+    if set(scorer.classes) != set(base.scorer.classes) or own != positive:
+        raise ModelError(
+            f"champion {resolved.uri} must have the classes of the base model, {list(base.scorer.classes)} with "
+            f"{positive!r} positive, and has {list(scorer.classes)} with {own!r}; name another champion"
+        )
+
+
+def _scored(
+    resolved: ResolvedModel, scorer: Scorer, feature_columns: Sequence[str] | None, positive: Any, *columns: str
+) -> ScoredModel:
+    inputs = scorer.input_columns or tuple(feature_columns or ())
+    if not inputs:
+        raise InvalidInputError(
+            f"feature_columns must be given: the model {resolved.uri} has no signature that names its input columns"
+        )
+
+    def score(frame: Any) -> tuple[Floats, ...]:
+        if scorer.kind == "calibrated":
+            both = scorer.calibrated(frame)
+            return _floats(both["base"]), _floats(both["calibrated"])
+        return (_positive(_raw_scores(scorer, frame), scorer.classes, positive),)
+
+    return ScoredModel(resolved, scorer, inputs, columns, score)
+
+
+def _raw_scores(scorer: Scorer, frame: Any) -> Floats:
+    """Scores before they are cleaned where the scorer gives them, so that clipped ones are counted."""
+    unchecked = getattr(scorer, "unchecked_scores", scorer.base_scores)
+    return _floats(unchecked(frame))
+
+
+def _positive(scores: Floats, classes: Sequence[Any], positive: Any) -> Floats:
+    return scores if scores.ndim == 1 else np.ascontiguousarray(scores[:, list(classes).index(positive)])
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
