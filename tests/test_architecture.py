@@ -23,10 +23,10 @@ LIBRARIES = {
     "runtime": {"numpy", "pandas", "mlflow"},
     "core": {"numpy", "scipy"},
     "data": {"numpy", "scipy", "pyarrow", "pandas", "fsspec", "tomli"},
-    "flavor": {"numpy", "scipy", "pyarrow", "pandas", "fsspec", "mlflow", "sklearn"},
+    "flavor": {"numpy", "scipy", "pyarrow", "pandas", "fsspec", "mlflow", "sklearn", "yaml"},  # yaml: MLflow's own
     "report": {"numpy", "scipy", "matplotlib"},
     "steps": {"numpy", "scipy", "pyarrow", "pandas", "mlflow", "tqdm"},
-    "provider": {"airflow", "mlflow"},
+    "provider": {"airflow", "mlflow", "jinja2"},  # jinja2: Airflow's own
     "cli": {"numpy"},
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -50,14 +50,11 @@ def _sentence(command: str, result: Mapping[str, Any]) -> str:
 
 
 def _verdict_sentence(result: Mapping[str, Any]) -> str:
-    """The verdict first; where it blocks nothing although it is no pass, that is said."""
-    status, mode = result.get("status"), result.get("mode", "enforce")
+    """The verdict in words; where it blocks nothing although it is no pass, that is said."""
+    mode, said = result.get("mode", "enforce"), result.get("reason") or str(result.get("status"))
     if mode == "off":
         return "not judged: the policy's mode is off, nothing is blocked"
-    said = f"{status}: {result.get('reason')}" if result.get("reason") else str(status)
-    if mode == "dry-run":
-        return f"{said} (dry run: recorded, nothing is blocked)"
-    return said
+    return f"{said} (dry run: recorded, nothing is blocked)" if mode == "dry-run" else str(said)
 
 
 def _shown(value: Any) -> str:

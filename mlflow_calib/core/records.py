@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from mlflow_calib.errors import InvalidInputError
+
 #: Whole numbers beyond this are not exact in float64, and no count of rows is as large.
 LARGEST_COUNT = 2**53
 
@@ -112,13 +114,29 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} too long to show"
 
 
+def json_text(document: Any, **layout: Any) -> str:
+    """JSON text of a record with its keys sorted, UTF-8 as it is; ``layout`` as ``json.dumps`` takes it.
+
+    Raises
+    ------
+    InvalidInputError
+        The document holds a number that is not finite, or something JSON has no word for.
+    """
+    try:
+        return json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False, **layout)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"a record must hold plain JSON with finite numbers ({error}); use null and a reason instead"
+        ) from error
+
+
 def canonical_json(document: Any) -> str:
-    """The one JSON text of a record: keys sorted, no spaces, UTF-8 as it is; NaN and infinity raise ValueError.
+    """The one JSON text of a record: keys sorted, no spaces; the errors of ``json_text``.
 
     >>> canonical_json({"b": 0.5, "a": ["é", None]})
     '{"a":["é",null],"b":0.5}'
     """
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json_text(document, separators=(",", ":"))
 
 
 def digest(document: Any) -> str:

@@ -12,31 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlflow_calib.core.records import json_text
 from mlflow_calib.data.paths import file_system, local_path
 from mlflow_calib.errors import DataError
 
 _toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-
-
-def canonical_json(document: Any) -> str:
-    """The one JSON text of a document: keys sorted, no blanks, UTF-8 as it is, never NaN or infinity.
-
-    Raises
-    ------
-    DataError
-        The document holds a number that is not finite, or something JSON has no word for.
-
-    Examples
-    --------
-    >>> canonical_json({"b": 1.5, "a": [True, None]})
-    '{"a":[true,null],"b":1.5}'
-    """
-    return _dump(document, separators=(",", ":"))
-
-
-def digest(document: Any) -> str:
-    """``sha256:`` and the hexadecimal SHA-256 of the canonical JSON of a document."""
-    return sha256_of_text(canonical_json(document))
 
 
 def sha256_of_text(text: str) -> str:
@@ -102,10 +82,12 @@ def write_json(uri: str | Path, document: Any) -> str:
 
     Raises
     ------
+    InvalidInputError
+        The document is not JSON.
     DataError
-        The document is not JSON, or the place cannot be written.
+        The place cannot be written.
     """
-    text = _dump(document, indent=1) + "\n"
+    text = json_text(document, indent=1) + "\n"
     write_text(uri, text)
     return sha256_of_text(text)
 
@@ -163,15 +145,6 @@ def parse_toml(text: str, where: str = "the policy") -> dict[str, Any]:
     except ValueError as error:
         kind = "JSON" if is_json else "TOML"
         raise DataError(f"{where} must be TOML or a JSON object, and is no {kind} ({error})") from error
-
-
-def _dump(document: Any, **layout: Any) -> str:
-    try:
-        return json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False, **layout)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"a record must hold plain JSON with finite numbers ({error}); use null and a reason instead"
-        ) from error
 
 
 def _opened(uri: str | Path) -> Any:

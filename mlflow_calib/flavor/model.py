@@ -41,11 +41,11 @@ class CalibratedModel:
 
     base_model: Any = field(repr=False)
     calibrator: Calibrator
-    document: Mapping[str, Any] = field(repr=False)
+    pyfunc: Any = field(repr=False)
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
-        """Calibrated probabilities, to the bit those of the served model; ``params`` as there."""
-        return runtime.CalibratedPyfunc(self.base_model, dict(self.document)).predict(data, params)
+        """Calibrated probabilities, to the bit those of the served model, under its signature and ``params``."""
+        return self.pyfunc.predict(data, params=params)
 
 
 def save_model(
@@ -187,6 +187,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
     Raises ModelError where the URI names no model, or one that this package did not write.
     """
     import mlflow.pyfunc
+    from mlflow.models import Model
 
     from mlflow_calib.core.calibrator import Calibrator
 
@@ -196,8 +197,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
             f"{model_uri} must be a calibrated model, and its flavors are {list(resolved.flavors)}; "
             "load it with mlflow.pyfunc.load_model"
         )
-    base = Path(resolved.local_path) / BUNDLE / "base_model"
+    base = mlflow.pyfunc.load_model(str(Path(resolved.local_path) / BUNDLE / "base_model"), suppress_warnings=True)
     document = dict(resolved.calibrator)
-    return CalibratedModel(
-        mlflow.pyfunc.load_model(str(base), suppress_warnings=True), Calibrator.from_dict(document), document
-    )
+    served = mlflow.pyfunc.PyFuncModel(Model.load(resolved.local_path), runtime.CalibratedPyfunc(base, document))
+    return CalibratedModel(base, Calibrator.from_dict(document), served)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlflow_calib.data.records import canonical_json, read_text, same_sha256
+from mlflow_calib.core.records import canonical_json
+from mlflow_calib.data.records import read_text, same_sha256
 from mlflow_calib.data.records import sha256_of_text as text_sha256
 from mlflow_calib.errors import EvidenceError
 from mlflow_calib.flavor.tracking import MlflowServer, connected
@@ -23,8 +24,8 @@ _FILE_OF_MODEL = re.compile(r"models:/(?P<model_id>m-[^/@]+)/(?P<path>.+)$")
 def log_record(server: MlflowServer, run_id: str, path: str, document: Mapping[str, Any] | str) -> tuple[str, str]:
     """Write a document, or text as it stands, to ``path`` among the artifacts of a run; returns URI and sha256.
 
-    A document is written as canonical JSON, so the sha256 is also its digest. Raises DataError for NaN and infinity,
-    for which JSON has no word.
+    A document is written as canonical JSON, so the sha256 is also its digest. Raises InvalidInputError for NaN and
+    infinity, for which JSON has no word.
     """
     text = document if isinstance(document, str) else canonical_json(document)
     with connected(server) as client:
@@ -80,5 +81,7 @@ def _download_text(server: MlflowServer, uri: str) -> str:
 
 def is_missing(error: Exception) -> bool:
     """Whether MLflow says that a thing does not exist, rather than that it could not be reached."""
+    if "404 Client Error" in str(error):  # a file among artifacts that a server hands out
+        return True
     codes = ("RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "INVALID_PARAMETER_VALUE")
     return isinstance(error, FileNotFoundError) or getattr(error, "error_code", None) in codes

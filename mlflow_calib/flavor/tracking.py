@@ -18,7 +18,8 @@ from mlflow_calib.errors import InvalidInputError, raise_problems
 
 TRACKING = "MLFLOW_TRACKING_URI"
 REGISTRY = "MLFLOW_REGISTRY_URI"
-_BARS = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+#: MLflow draws bars and prints links to standard output, which belongs to ``--json``; whoever sets these keeps them.
+_QUIET = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 
 _LOCK = threading.RLock()
 #: What the environment held outside every ``connected`` block, for the variables that open blocks have set.
@@ -90,14 +91,9 @@ class MlflowServer:
         return MlflowClient(tracking_uri=self.tracking_uri, registry_uri=self.registry_uri or self.tracking_uri)
 
     def variables(self) -> dict[str, str]:
-        """Every environment variable that holds while this server is connected; bars belong to those who ask."""
-        bars = {} if _BARS in os.environ else {_BARS: "false"}
-        return {
-            **bars,
-            **self.environment,
-            TRACKING: self.tracking_uri,
-            REGISTRY: self.registry_uri or self.tracking_uri,
-        }
+        """Every environment variable that holds while this server is connected."""
+        uris = {TRACKING: self.tracking_uri, REGISTRY: self.registry_uri or self.tracking_uri}
+        return {**self.environment, **uris}
 
 
 @contextmanager
@@ -113,14 +109,16 @@ def connected(server: MlflowServer) -> Iterator[Any]:
 
     with _LOCK:
         variables = server.variables()
-        before = _environment({*variables, *_ambient()})
+        before = _environment({*_QUIET, *variables, *_ambient()})
         pinned = _pinned_uris(mlflow)
-        _AMBIENT.append({name: _ambient().get(name, value) for name, value in before.items()})
+        ambient = {name: _ambient().get(name, value) for name, value in before.items()}
+        quiet = {name: value for name, value in _QUIET.items() if ambient[name] is None}
+        _AMBIENT.append(ambient)
         try:
-            _assign(_AMBIENT[-1])
+            _assign(ambient)
             mlflow.set_tracking_uri(variables[TRACKING])
             mlflow.set_registry_uri(variables[REGISTRY])
-            _assign(variables)
+            _assign({**quiet, **variables})
             yield server.client()
         finally:
             _AMBIENT.pop()

@@ -64,7 +64,7 @@ def split(
         The split is wrong or does not fit the predictions.
     """
     taken = take_predictions(predictions)
-    plan = read_split({"seed": seed, **split} if split.get("how") == "hash" and not split.get("seed") else split)
+    plan = read_split(_with_seed(split, seed))
     periods = resolve_periods(plan, as_of)
     rows = partition(taken, plan, periods)
     _refuse_empty(rows, taken.manifest, plan, periods)
@@ -94,6 +94,13 @@ def split(
         n_evaluation=files[EVALUATION]["n"],
         n_dropped=rows.n_dropped,
     )
+
+
+def _with_seed(split: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
+    """The split with a seed, where it is by hash and names none."""
+    if isinstance(split, Mapping) and split.get("how") == "hash" and split.get("seed") in (None, ""):
+        return {**split, "seed": seed}
+    return split
 
 
 def _refuse_empty(

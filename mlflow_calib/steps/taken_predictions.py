@@ -13,12 +13,13 @@ from mlflow_calib.steps.hand_over import take
 #: What two manifests must agree on: names of fields, and within models the parts that decide.
 _AGREED = ("key_columns", "key_kinds", "label_column", "group_column", "time_column", "slice_columns")
 _AGREED_MODEL = ("classes", "positive_class", "score_column")
+_ROLES = ("recalibration", "evaluation")
 _COUNTS = ("n_read", "n_outside_periods", "n_unlabelled_dropped", "n_clipped")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Predictions and where each role's rows lie: ``(manifest, role of its file)``."""
+    """One manifest of predictions or a pair, with the digests they were handed over with."""
 
     manifests: tuple[PredictionsManifest, ...]
     digests: tuple[str | None, ...]
@@ -29,11 +30,13 @@ class Taken:
         return self.manifests[0]
 
     def files(self) -> Iterator[tuple[str, PredictionsManifest, str]]:
-        """Role in the split, manifest and role in the manifest, of every file."""
-        if len(self.manifests) == 1:
-            yield from ((role, self.manifest, role) for role in self.manifest.files)
-            return
-        yield from zip(("recalibration", "evaluation"), self.manifests, ("data", "data"), strict=True)
+        """Role in the split, manifest and role in the manifest, of every file; recalibration data first."""
+        if len(self.manifests) == 2:
+            yield from zip(_ROLES, self.manifests, ("data", "data"), strict=True)
+        elif "data" in self.manifest.files:
+            yield "data", self.manifest, "data"
+        else:
+            yield from ((role, self.manifest, role) for role in _ROLES)
 
     def shared_facts(self) -> dict[str, Any]:
         """Facts of the predictions that the partitions carry on, the counts of both added up."""
@@ -41,8 +44,7 @@ class Taken:
         sources = [manifest.source for manifest in self.manifests]
         source = {**sources[0], **{name: sum(one[name] for one in sources) for name in _COUNTS}}
         if len(sources) == 2:
-            roles = ("recalibration", "evaluation")
-            source["uris"] = {role: one["uris"]["data"] for role, one in zip(roles, sources, strict=True)}
+            source["uris"] = {role: one["uris"]["data"] for role, one in zip(_ROLES, sources, strict=True)}
             ends = [end for one in sources for end in one["time_covers"] or ()]
             source["time_covers"] = [min(ends), max(ends)] if ends else None
         return {**{name: getattr(self.manifest, name) for name in names}, "source": source}

@@ -137,8 +137,8 @@ def test_a_gate_without_a_clear_answer_never_exits_0() -> None:
 
 
 def test_a_dry_run_says_so() -> None:
-    words = summary("gate", {"status": "fail", "reason": "0.2 is above 0.05", "mode": "dry-run", "blocks": False})
-    assert words == "fail: 0.2 is above 0.05 (dry run: recorded, nothing is blocked)\n  status  fail"
+    words = summary("gate", {"status": "fail", "reason": "games version 2: fail", "mode": "dry-run", "blocks": False})
+    assert words == "games version 2: fail (dry run: recorded, nothing is blocked)\n  status  fail"
     assert "mode is off" in summary("gate", {"status": "pass", "mode": "off", "blocks": False})
 
 
@@ -155,9 +155,7 @@ def test_summary_lines_figures_up() -> None:
 def test_splitting_without_saying_how_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["split", "predictions/manifest.json", "--output", "o"]) == 2
     error = capsys.readouterr().err
-    assert error == (
-        "mlflow-calib split: the way to split must be said: add --how hash, --how time or --how given\n"
-    )
+    assert error == ("mlflow-calib split: the way to split must be said: add --how hash, --how time or --how given\n")
 
 
 def test_module_runs_as_the_command() -> None:

@@ -9,22 +9,23 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from mlflow_calib.core.records import canonical_json, digest
 from mlflow_calib.data import records
-from mlflow_calib.errors import DataError
+from mlflow_calib.errors import DataError, InvalidInputError
 
 DOCUMENT = {"b": [1, 0.1, None, True], "a": "é\n"}
 
 
 def test_canonical_json_and_its_digest() -> None:
     text = '{"a":"é\\n","b":[1,0.1,null,true]}'
-    assert records.canonical_json(DOCUMENT) == text
-    assert records.digest(DOCUMENT) == "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    assert canonical_json(DOCUMENT) == text
+    assert digest(DOCUMENT) == "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])
 def test_what_json_has_no_word_for_is_refused(value: object, tmp_path: Path) -> None:
-    for write in (records.canonical_json, lambda document: records.write_json(tmp_path / "x.json", document)):
-        with pytest.raises(DataError, match="null and a reason"):
+    for write in (canonical_json, lambda document: records.write_json(tmp_path / "x.json", document)):
+        with pytest.raises(InvalidInputError, match="null and a reason"):
             write({"x": value})
     assert list(tmp_path.iterdir()) == []
 

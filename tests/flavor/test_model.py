@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,9 @@ def test_binary_round_trip_to_the_bit(
     np.testing.assert_array_equal(fresh, expected)
     native = mc.load_model(str(tmp_path / "m"))
     np.testing.assert_array_equal(native.predict(frame), expected)
+    np.testing.assert_array_equal(
+        native.predict(frame.astype("float32")), load(tmp_path / "m").predict(frame.astype("float32"))
+    )
     assert native.calibrator.with_base_model(None) == binary_calibrator
     np.testing.assert_array_equal(native.base_model.get_raw_model().predict_proba(frame), base_scores(binary_rows))
 
@@ -509,6 +513,12 @@ def test_logging_in_the_fluent_way(
         assert loaded.input_example is not None
         assert info.signature.inputs.input_names() == ["x1", "x2"]
         np.testing.assert_array_equal(loaded.predict(frame), binary_calibrator.predict(base_scores(binary_rows)[:, 1]))
+
+
+def test_mlflows_public_interface_alone() -> None:
+    for path in Path(inspect.getfile(artifact)).parent.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"\bmlflow(\.\w+)*\._(?!_version__)|from mlflow(\.\S+)? import .*\b_", text), path
 
 
 def test_the_verbs_everyone_knows() -> None:

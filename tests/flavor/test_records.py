@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mlflow_calib.core.calibrator import Calibrator
-from mlflow_calib.data.records import digest
-from mlflow_calib.errors import DataError, EvidenceError
+from mlflow_calib.core.records import digest
+from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError
 from mlflow_calib.flavor.model import log_model
 from mlflow_calib.flavor.records import log_record, read_record, read_record_text
 from mlflow_calib.flavor.registry import register_candidate
@@ -58,7 +58,7 @@ def test_what_is_no_record(mlflow_server: MlflowServer, run_id: str) -> None:
         uri, _ = log_record(mlflow_server, run_id, "a.json", text)
         with pytest.raises(EvidenceError, match=reason):
             read_record(mlflow_server, uri)
-    with pytest.raises(DataError, match="finite numbers"):
+    with pytest.raises(InvalidInputError, match="finite numbers"):
         log_record(mlflow_server, run_id, "a.json", {"a": float("nan")})
 
 

@@ -93,6 +93,17 @@ def test_credentials_of_the_environment_hold_for_a_server_without_its_own(monkey
     assert os.environ["MLFLOW_TRACKING_TOKEN"] == AMBIENT
 
 
+def test_mlflow_prints_nothing_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output belongs to ``--json``; MLflow would print links and draw bars."""
+    bars, links = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+    with connected(HERE), connected(THERE):
+        assert (os.environ[bars], os.environ[links]) == ("false", "true")
+    monkeypatch.setenv(bars, "true")
+    with connected(HERE), connected(THERE):
+        assert os.environ[bars] == "true"
+    assert links not in os.environ
+
+
 def test_threads_take_turns() -> None:
     wrong: list[str] = []
 

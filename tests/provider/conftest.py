@@ -128,7 +128,8 @@ def games(real_data: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
         client.create_experiment("games", artifact_location=(folder / "artifacts").as_uri())
         mlflow.set_experiment("games")
         signature = infer_signature(trained[["p"]], model.predict(trained[["p"]]))
-        mlflow.sklearn.log_model(model, name="base", signature=signature, registered_model_name="games-base")
+        known = {"signature": signature, "pip_requirements": ["scikit-learn"]}  # inferring them takes long
+        mlflow.sklearn.log_model(model, name="base", registered_model_name="games-base", **known)
     return Games(folder, uri)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -130,35 +131,62 @@ def test_unknown_reaction_is_refused(evidence: dict[str, Any], run_dag: Callable
     assert states(run_dag(dag)) == {"gate": "failed"}
 
 
-def test_retry_after_the_run_was_created_leaves_one_run(
+def retried(partitions: dict[str, Any], operator: type[CalibrationFitOperator], name: str) -> DAG:
+    with DAG(name, schedule=None) as dag:
+        operator(
+            task_id="fit",
+            partitions=partitions,
+            model_name=name,
+            retries=1,
+            retry_delay=timedelta(0),
+        )
+    return dag
+
+
+def one_finished_run(games: Any, name: str) -> bool:
+    """Whether the experiment holds one run, finished, and the registered model one version."""
+    experiment = games.client.get_experiment_by_name(name)
+    runs = games.client.search_runs([experiment.experiment_id])
+    versions = games.client.search_model_versions(f"name='{name}'")
+    return [run.info.status for run in runs] == ["FINISHED"] and len(versions) == 1
+
+
+def test_retry_finds_the_run_it_had_opened(
+    games: Any, partitions: dict[str, Any], run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P11: the server goes away after the run was created, before the version is registered."""
+    step = sys.modules["mlflow_calib.steps.fit"]
+    register, calls = step.register_candidate, []
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise ConnectionError("the server went away")
+        return register(*given, **more)
+
+    monkeypatch.setattr(step, "register_candidate", interrupted)
+    run = run_dag(retried(partitions, CalibrationFitOperator, "opened"))
+    fit = run.get_task_instance("fit")
+    assert (str(fit.state), fit.try_number, len(calls)) == ("success", 2, 2)
+    assert one_finished_run(games, "opened")
+
+
+def test_retry_finds_the_version_it_had_registered(
     games: Any, partitions: dict[str, Any], run_dag: Callable[..., Any]
 ) -> None:
-    """P11: the first try registers its model and then loses the connection."""
+    """P11: the worker dies after the step is done."""
 
     class Interrupted(CalibrationFitOperator):
         def run_step(self, context: Any) -> dict[str, Any]:
             result = super().run_step(context)
             if context["ti"].try_number == 1:
-                raise ConnectionError("the server went away")
+                raise ConnectionError("the worker went away")
             return result
 
-    with DAG("retried", schedule=None) as dag:
-        Interrupted(
-            task_id="fit",
-            partitions=partitions,
-            model_name="retried",
-            experiment="retried",
-            retries=1,
-            retry_delay=timedelta(0),
-        )
-    run = run_dag(dag)
+    run = run_dag(retried(partitions, Interrupted, "registered"))
     fit = run.get_task_instance("fit")
     assert (str(fit.state), fit.try_number) == ("success", 2)
-    experiment = games.client.get_experiment_by_name("retried")
-    (mlflow_run,) = games.client.search_runs([experiment.experiment_id])
-    assert mlflow_run.info.status == "FINISHED"
-    assert mlflow_run.data.tags["airflow.try_number"] == "2"
-    assert len(games.client.search_model_versions("name='retried'")) == 1
+    assert one_finished_run(games, "registered")
 
 
 def test_asset_outlet_carries_version_and_figures(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow.models import ModelSignature
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow.types import ColSpec, Schema
 from sklearn.linear_model import LogisticRegression
 
@@ -108,11 +110,22 @@ def new_store(folder: Path) -> MlflowServer:
 
 
 def copy_of(world: World, folder: Path) -> World:
-    """The same world in a database of its own; artifacts are shared, and no test changes one that it did not make."""
+    """The same world with a database and artifacts of its own: what a test breaks stays broken for nobody else."""
     folder.mkdir(parents=True, exist_ok=True)
-    source = world.server.tracking_uri.removeprefix("sqlite:///")
-    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(folder / "mlflow.db")) as other:
-        one.backup(other)
+    database = Path(world.server.tracking_uri.removeprefix("sqlite:///"))
+    shutil.copytree(database.parent, folder, dirs_exist_ok=True)
+    columns = {
+        "experiments": "artifact_location",
+        "runs": "artifact_uri",
+        "logged_models": "artifact_location",
+        "model_versions": "storage_location",
+    }
+    with closing(sqlite3.connect(folder / "mlflow.db")) as copy, copy:
+        for table, column in columns.items():
+            moved = (database.parent.as_uri(), folder.as_uri())
+            copy.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", moved)  # noqa: S608
+    # MLflow remembers where the artifacts of a run id lie, for the whole process and whatever the store.
+    _artifact_repos_cache.clear()
     return World(MlflowServer(f"sqlite:///{folder}/mlflow.db"), folder, world.partitions)
 
 
@@ -148,7 +161,7 @@ def session_world(games: Path, tmp_path_factory: pytest.TempPathFactory) -> Worl
 
 @pytest.fixture(scope="session")
 def session_judged(session_world: World, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    world = copy_of(session_world, tmp_path_factory.mktemp("judged"))
+    world = copy_of(session_world, tmp_path_factory.mktemp("judged") / "store")
     candidate = fit(world.partitions, name="games", calibrator={"n_bins": 10}, server=world.server)
     return Judged(world, candidate, evaluate(world.partitions, candidate, server=world.server))
 
@@ -179,6 +192,4 @@ def judged(session_judged: Judged, tmp_path: Path, empty_cwd: Path) -> Judged:
 @pytest.fixture(scope="session")
 def steps_helpers() -> Any:
     """The functions of this file, for tests that make a world of their own."""
-    import sys
-
     return sys.modules[__name__]

@@ -73,7 +73,7 @@ def test_the_logged_model_holds_the_same_calibrator(judged: Any) -> None:
 
 
 def test_disjoint_parts_are_those_of_the_part_column(judged: Any) -> None:
-    """Parts by sorted keys and the column of the file are one and the same: refitting with the column changes nothing."""
+    """Parts by sorted keys and the column of the file are the same: refitting with the column changes nothing."""
     rows = pq.read_table(folder_of(judged.world.partitions) / "recalibration.parquet").to_pandas()
     document = read_record(judged.world.server, judged.candidate["uri"])
     assert (document["parts_requested"], document["parts"]) == ("auto", "disjoint")
@@ -83,9 +83,10 @@ def test_disjoint_parts_are_those_of_the_part_column(judged: Any) -> None:
 
 
 def test_the_rival_has_as_many_bins_and_is_histogram_binning(judged: Any) -> None:
-    rival = read_record(judged.world.server, f"runs:/{judged.candidate['run_id']}/mlflow_calib/rival.json")
+    server = judged.world.server
+    rival = read_record(server, f"runs:/{judged.candidate['run_id']}/mlflow_calib/rival.json")
     assert (rival["method"], rival["n_bins_requested"]) == ("histogram-binning", 10)
-    assert rival["facts"]["partitions"] == read_record(judged.world.server, judged.candidate["uri"])["facts"]["partitions"]
+    assert rival["facts"]["partitions"] == read_record(server, judged.candidate["uri"])["facts"]["partitions"]
 
 
 def test_metrics_name_their_model_and_are_finite(judged: Any) -> None:
@@ -116,9 +117,10 @@ def test_a_try_that_failed_leaves_no_version_and_its_run_is_taken_up(
     def gone(*_: object, **__: object) -> str:
         raise ConnectionError("the registry does not answer")
 
-    with monkeypatch.context() as broken, pytest.raises(ConnectionError):
+    with monkeypatch.context() as broken:
         broken.setattr(sys.modules[fit.__module__], "register_candidate", gone)
-        fit(world.partitions, name="games", run_tags=AIRFLOW, server=world.server)
+        with pytest.raises(ConnectionError):
+            fit(world.partitions, name="games", run_tags=AIRFLOW, server=world.server)
     (failed,) = world.runs()
     assert failed.info.status == "FAILED"
     assert world.versions() == ["1"]
@@ -221,9 +223,7 @@ def test_nothing_handed_over_says_so(world: Any, value: Any) -> None:
 def test_partitions_by_uri_and_by_json_give_the_same_calibrator(world: Any) -> None:
     by_uri = fit(world.partitions["uri"], name="games", server=world.server)
     by_json = fit(json.dumps(world.partitions), name="games", server=world.server)
-    values = [
-        np.array(read_record(world.server, handed["uri"])["maps"][0]["values"]) for handed in (by_uri, by_json)
-    ]
+    values = [np.array(read_record(world.server, handed["uri"])["maps"][0]["values"]) for handed in (by_uri, by_json)]
     assert np.array_equal(*values)
 
 

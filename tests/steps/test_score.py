@@ -43,6 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
                     name="base",
                     registered_model_name="games-base",
                     signature=infer_signature(games(5)[["a", "b"]]),
+                    pip_requirements=["scikit-learn"],
                 )
             client.set_registered_model_alias("games-base", "live", "2")
         yield server
@@ -315,7 +316,9 @@ def test_missing_columns_are_listed(tmp_path: Path) -> None:
 
 def test_a_model_without_a_signature_needs_its_columns(tmp_path: Path) -> None:
     mlflow.sklearn.save_model(
-        LogisticRegression().fit(games(99)[["a", "b"]].to_numpy(), games(99)["label"]), tmp_path / "m"
+        LogisticRegression().fit(games(99)[["a", "b"]].to_numpy(), games(99)["label"]),
+        tmp_path / "m",
+        pip_requirements=["scikit-learn"],
     )
     frame = games(40)
     arguments = {"data_uri": table(tmp_path, frame), **COLUMNS}

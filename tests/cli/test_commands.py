@@ -1,0 +1,157 @@
+"""The commands for real, on real predictions: what they print, and the exit code that a script reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlflow_calib.cli import main
+
+Command = Callable[..., int]
+PASSING = "[requirements.calibration_error_upper_bound]\nlimit = 0.10\n"
+UNDECIDED = "[requirements.calibration_error_upper_bound]\nlimit = 0.015\n"
+FAILING = PASSING + "[requirements.mse_increase_over_champion]\nlimit = -0.9\n"
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "policy.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def told(result: dict[str, Any], tmp_path: Path, name: str) -> str:
+    """The hand-over as a file, the way a shell keeps it."""
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps(result))
+    return f"@{path}"
+
+
+def test_the_whole_route_from_a_shell(world: Any, games: Path, tmp_path: Path, policy: Callable[[str], str]) -> None:
+    """Six commands, each reading what the one before printed; the environment names the server."""
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": world.server.tracking_uri}
+
+    def command(*arguments: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "mlflow_calib.cli", *arguments, "--json"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        (line,) = done.stdout.splitlines()
+        (tmp_path / f"{arguments[0]}.json").write_text(line)
+        return json.loads(line)
+
+    def at(name: str) -> str:
+        return f"@{tmp_path / name}.json"
+
+    columns = ("--key", "row", "--label", "label", "--time", "date")
+    where = ("--data", str(games), "--output", str(tmp_path / "predictions"))
+    command("score", "models:/games/1", *where, *columns, "--champion", "models:/games@champion")
+    periods = ("--recalibration-period", "2015-10-01/2018-07-01", "--evaluation-period", "2018-07-01/2022-07-01")
+    command("split", at("score"), "--output", str(tmp_path / "partitions"), "--how", "time", *periods)
+    command("fit", at("split"), "--name", "games", "--n-bins", "5", "--tag", "team=a")
+    command("evaluate", at("split"), at("fit"))
+    verdict = command("gate", at("evaluate"), "--policy", policy(PASSING))
+    assert verdict["status"] == "pass"
+    assert world.champion() == "1"
+    promoted = command("promote", at("fit"), at("gate"), "--promoted-by", "anna")
+    assert (promoted["version"], world.champion()) == ("2", "2")
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "word"),
+    [
+        (PASSING, 0, "pass"),
+        (FAILING, 1, "fail"),
+        (UNDECIDED, 3, "inconclusive"),
+        (f'mode = "dry-run"\n{FAILING}', 0, "dry run: recorded, nothing is blocked"),
+        (f'mode = "off"\n{FAILING}', 0, "nothing is blocked"),
+        ('mode = "on"\n', 2, ""),
+        ("[requirements.evidence_age_days]\nlimit = 0\n", 2, "no verdict"),
+    ],
+    ids=["pass", "fail", "inconclusive", "dry-run", "off", "wrong policy", "stale"],
+)
+def test_the_exit_code_of_the_gate(
+    judged: Any,
+    tmp_path: Path,
+    policy: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
+    rules: str,
+    code: int,
+    word: str,
+) -> None:
+    evidence = told(judged.evidence, tmp_path, "evidence")
+    server = ("--tracking-uri", judged.world.server.tracking_uri)
+    assert main(["gate", evidence, "--policy", policy(rules), *server]) == code
+    printed = capsys.readouterr()
+    assert word in printed.out
+    assert "Traceback" not in printed.err
+    if code == 0 or word:
+        assert "calibration error (root)" in printed.out or "off" in rules
+        assert "limit" in printed.out
+
+
+def test_json_is_one_object_and_nothing_else(judged: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ("--tracking-uri", judged.world.server.tracking_uri)
+    assert main(["gate", json.dumps(judged.evidence), "--json", *server]) in (0, 1, 3)
+    assert json.loads(capsys.readouterr().out)["schema"] == "mlflow_calib.gate/1"
+
+
+def test_a_refused_promotion_is_one_line_and_code_2(
+    judged: Any, tmp_path: Path, policy: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ("--tracking-uri", judged.world.server.tracking_uri)
+    main(["gate", json.dumps(judged.evidence), "--policy", policy(FAILING), "--json", *server])
+    verdict = told(json.loads(capsys.readouterr().out), tmp_path, "verdict")
+    assert main(["promote", judged.candidate["model_uri"], verdict, *server]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("mlflow-calib promote: the verdict blocks the promotion: games version 2: fail")
+    assert judged.world.champion() == "1"
+
+
+def test_a_wrong_argument_is_one_line_and_code_2(world: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ("--tracking-uri", world.server.tracking_uri)
+    wrong = ("--method", "isotonic", "--n-bins", "0")
+    assert main(["fit", json.dumps(world.partitions), "--name", "games", *wrong, *server]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mlflow-calib")]
+    assert "isotonic" in line
+    assert world.versions() == ["1"]
+
+
+def test_no_server_is_wrong_use_with_both_remedies(judged: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """P13: no connection named is a clear error, and nothing is written to a local file."""
+    assert main(["gate", json.dumps(judged.evidence)]) == 2
+    assert "MLFLOW_TRACKING_URI must name the MLflow server" in capsys.readouterr().err
+
+
+def test_an_error_nobody_foresaw_is_code_1_but_never_a_verdict(judged: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code 1 of the gate says fail; a server that is not there is no verdict, hence 2."""
+    nowhere = ("--tracking-uri", "unknown-scheme://nowhere")
+    assert main(["gate", json.dumps(judged.evidence), *nowhere]) == 2
+    assert main(["fit", json.dumps(judged.world.partitions), "--name", "games", *nowhere]) == 1
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert main(["fit", json.dumps(judged.world.partitions), "--name", "games", "--traceback", *nowhere]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_environment_and_options_name_the_server(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", judged.world.server.tracking_uri)
+    assert main(["gate", json.dumps(judged.evidence)]) in (0, 1, 3)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
+    uri = judged.world.server.tracking_uri
+    assert main(["gate", json.dumps(judged.evidence), "--tracking-uri", uri, "--registry-uri", uri]) in (0, 1, 3)
