@@ -133,9 +133,11 @@ class BaseScores:
         self.classes = list(source["classes"])
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
-        """Clean probabilities: (n, K) in the order of ``classes``, or (n,) where the model gives P(positive) alone."""
-        output = self._output(data, params or {})
-        scores = probability_array(output, self.classes)
+        """Probabilities as the model gives them: (n, K) in the order of ``classes``, or P(positive) alone, (n,)."""
+        return probability_array(self._output(data, params or {}), self.classes)
+
+    def clean(self, scores: Floats) -> Floats:
+        """The same, checked and clipped for rounding."""
         return clean_scores(scores, None if scores.ndim == 1 else len(self.classes))[0]
 
     def _output(self, data: Any, params: dict[str, Any]) -> Any:
@@ -231,7 +233,7 @@ class CalibratedPyfunc:
         """Base scores: P(positive) of shape (n,), or (n, K) in the order of the calibrator's classes."""
         if hasattr(data, "shape") and data.shape[0] == 0:
             return np.empty(0 if self.binary else (0, len(self.classes)))
-        scores = self.base_scores.predict(data, params)
+        scores = self.base_scores.clean(self.base_scores.predict(data, params))
         if scores.ndim == 1:
             return scores
         order = self.base_scores.classes

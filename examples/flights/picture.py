@@ -77,7 +77,7 @@ def _draw_errors(axes: Axes, months: Sequence[Month], limit: float) -> None:
         _draw_candidates(axes, [(i, m) for i, m in enumerate(months) if m.verdict == verdict], verdict)
     axes.axhline(limit, color=LIMIT_COLOUR, ls="--", lw=1.4)
     axes.annotate(
-        f"limit {limit:g}",
+        f"limit {limit:.2f}",
         (1, limit),
         xycoords=("axes fraction", "data"),
         xytext=(4, 0),

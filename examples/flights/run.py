@@ -118,7 +118,6 @@ def run_conf(folder: DemoFolder, month: date) -> dict[str, Any]:
         "group_column": GROUP,
         "time_column": TIME,
         "split": {"how": "time", **periods},
-        "parts": "shared",  # every step of the fit on all rows of the month, as in the paper's experiments
         "policy": str(POLICY_FILE),
         "experiment": MODEL_NAME,
     }

@@ -17,7 +17,7 @@ from mlflow_calib.cli.commands import RUN
 from mlflow_calib.cli.summary import summary
 from mlflow_calib.errors import MlflowCalibError
 
-WRONG_USE = 2
+WRONG_USE, INTERRUPTED = 2, 130
 #: Exit code of a verdict that blocks.
 VERDICT_CODES = {"fail": 1, "inconclusive": 3}
 
@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             result = RUN[arguments.command](arguments)
     except MlflowCalibError as error:
         return _failed(arguments, str(error), WRONG_USE)
+    except KeyboardInterrupt:
+        return _failed(arguments, "interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 a command line answers every error with a line and a code
         unforeseen = WRONG_USE if arguments.command == "gate" else 1
         return _failed(arguments, f"{type(error).__name__}: {error}", unforeseen)

@@ -53,8 +53,17 @@ class Scorer:
     def base_scores(self, frame: Any) -> npt.NDArray[np.float64]:
         """Base probabilities: (n, K), columns in the order of ``classes``, or (n,) where the model gives one a row.
 
-        Raises DataError that names missing columns, or says what the model's signature refuses.
+        Raises DataError that names missing columns, or says what the model's signature refuses; ModelError where
+        the scores are no probabilities.
         """
+        scores = self.unchecked_scores(frame)
+        try:
+            return runtime.clean_scores(scores, None if scores.ndim == 1 else len(self.classes))[0]
+        except ValueError as error:
+            raise ModelError(f"the base model gives no scores that can be calibrated: {error}") from error
+
+    def unchecked_scores(self, frame: Any) -> npt.NDArray[np.float64]:
+        """The same as a raw model gives them, neither checked nor clipped; for callers that count over many frames."""
         if self.kind == "calibrated":
             both = self.calibrated(frame)
             columns = ["base"] if "base" in both else [f"base_{one_class}" for one_class in self.classes]

@@ -1,4 +1,4 @@
-"""The evaluation data, read in batches: base scores, outcomes, groups, the champion's columns, and their digest."""
+"""The evaluation data: its rows in batches with their digest, and the models that are held against them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from tqdm import tqdm
 
 from mlflow_calib import runtime
-from mlflow_calib.core.binning import Floats
+from mlflow_calib.core.binning import Floats, uniform_mass
+from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.scores import clean_rows
 from mlflow_calib.core.split import count_overlap
 from mlflow_calib.data.keys import sorted_digest
@@ -20,7 +21,14 @@ from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL
 from mlflow_calib.data.records import same_sha256
 from mlflow_calib.data.tables import iter_tables, open_table
 from mlflow_calib.errors import DataError, InvalidInputError
-from mlflow_calib.steps.contenders import Batch
+from mlflow_calib.steps.contenders import (
+    Batch,
+    Contender,
+    base_model,
+    calibrated,
+    calibrated_champion,
+    raw_champion,
+)
 
 
 @dataclass
@@ -74,6 +82,26 @@ def champion_column(manifest: PartitionsManifest, name: str) -> Floats:
     """One column of the champion over all evaluation rows: what its bins are made from."""
     column = (manifest.champion or {})[name]
     return _clean(manifest.read_rows(EVALUATION, [column])[column])
+
+
+def contenders_of(manifest: PartitionsManifest, candidate: Calibrator, rival: Calibrator) -> dict[str, Contender]:
+    """Candidate, base model, rival, and the champion where there is one."""
+    found = {"candidate": calibrated(candidate), "base": base_model(candidate), "rival": calibrated(rival)}
+    champion = _champion(manifest, candidate)
+    return found if champion is None else {**found, "champion": champion}
+
+
+def _champion(manifest: PartitionsManifest, candidate: Calibrator) -> Contender | None:
+    """The champion in its own bins; where it is the base model itself, in the candidate's."""
+    champion = manifest.champion
+    if champion is None or champion.get("version") is None:
+        return None
+    n_bins = candidate.n_bins_requested
+    if champion["kind"] == "calibrated":
+        return calibrated_champion(champion_column(manifest, "output_column"), n_bins)
+    if champion["digest"] == manifest.base_model["digest"]:
+        return base_model(candidate)
+    return raw_champion(uniform_mass(champion_column(manifest, "score_column"), n_bins))
 
 
 def rows_the_champion_was_fitted_on(manifest: PartitionsManifest, recalibration_keys: Any) -> int | None:

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import tempfile
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mlflow_calib.core.calibrator import Calibrator, fit_calibrator
-from mlflow_calib.core.estimators import mean_squared_error
-from mlflow_calib.core.scores import CleanRows, clean_rows
-from mlflow_calib.data import records
-from mlflow_calib.data.partitions import RECALIBRATION, PartitionsManifest
-from mlflow_calib.data.predictions import KEY_HASH, LABEL
-from mlflow_calib.errors import CalibrationWarning, DataError, ModelError, raise_problems
-from mlflow_calib.flavor.base_model import BUNDLE, resolve_model
-from mlflow_calib.flavor.model import log_model
+from mlflow_calib.core.records import digest as digest_of
+from mlflow_calib.data.partitions import PartitionsManifest
+from mlflow_calib.errors import raise_problems
 from mlflow_calib.flavor.records import log_record
 from mlflow_calib.flavor.registry import register_candidate, registered_version
 from mlflow_calib.flavor.runs import log_metrics, start_or_reuse_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.candidate import find_candidate
+from mlflow_calib.steps.fitted import Fitted, fit_both, metrics_of
 from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.opening import open_partitions
+from mlflow_calib.steps.packaged import log_packaged, packaged_text, params_of
 
 #: Arguments of ``fit_calibrator`` that a step takes; classes and keys come from the partitions.
 ARGUMENTS = ("method", "reduction", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
 #: Tags that say which task of which DAG run this is; the number of the try is not among them.
 IDENTITY = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 FOLDER = "mlflow_calib"
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Candidate and rival of one recalibration, with the clean rows they were fitted on."""
-
-    calibrator: Calibrator
-    rival: Calibrator
-    rows: CleanRows
 
 
 def fit(
@@ -100,7 +81,7 @@ def fit(
     if version is None:
         tags = {**(run_tags or {}), "mlflow_calib.partitions": manifest.uri, "mlflow_calib.model": name}
         with start_or_reuse_run(server, experiment or name, f"recalibrate {name}", tags, key) as run_id:
-            fitted = _fitted(manifest, digest, arguments)
+            fitted = fit_both(manifest, digest, arguments)
             version = _logged(server, run_id, name, key, manifest, fitted)
     return _result(server, name, version)
 
@@ -127,7 +108,7 @@ def _run_key(digest: str, name: str, arguments: Mapping[str, Any], run_tags: Map
     if not identity:
         return None
     document = {"step": "fit", "name": name, "partitions": digest, "calibrator": dict(arguments), "task": identity}
-    return records.digest(document)
+    return digest_of(document)
 
 
 def _earlier_version(server: MlflowServer, name: str, key: str | None) -> str | None:
@@ -137,112 +118,21 @@ def _earlier_version(server: MlflowServer, name: str, key: str | None) -> str | 
         return registered_version(client, name, key)
 
 
-def _fitted(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, Any]) -> Fitted:
-    """Both calibrators on the recalibration rows; disjoint parts are the thirds of the sorted key hashes."""
-    table = manifest.read_rows(RECALIBRATION, [KEY_HASH, LABEL, manifest.score_column])
-    keys = table[KEY_HASH].to_numpy()
-    if not (np.diff(keys) > 0).all():
-        raise DataError(f"{manifest.file_uri(RECALIBRATION)} must be sorted by distinct key hashes; split again")
-    labels = table[LABEL].to_numpy()
-    scores = table[manifest.score_column].to_numpy()
-    words = {"classes": list(manifest.classes), "positive_class": manifest.positive_class}
-    rival = {
-        name: arguments[name] for name in ("n_bins", "binning", "parts", "score_kind", "seed") if name in arguments
-    }
-    facts = _facts(manifest, digest)
-    return Fitted(
-        calibrator=fit_calibrator(scores, labels, keys=keys, **words, **arguments).with_facts(**facts),
-        rival=fit_calibrator(scores, labels, keys=keys, method="histogram-binning", **words, **rival).with_facts(
-            **facts
-        ),
-        rows=clean_rows(scores, labels, score_kind=arguments.get("score_kind", "probability"), **words),
-    )
-
-
-def _rival(arguments: Mapping[str, Any], **rows: Any) -> Calibrator:
-    """Histogram binning of as many bins; where scores tie the candidate has warned already."""
-    shared = {name: value for name, value in arguments.items() if name not in ("method", "scaling")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        return fit_calibrator(method="histogram-binning", **rows, **shared)
-
-
-def _facts(manifest: PartitionsManifest, digest: str) -> dict[str, Any]:
-    """What the artifact remembers of the data it was fitted on; ``evaluate`` holds it against its own partitions."""
-    return {
-        "data_uri": manifest.file_uri(RECALIBRATION),
-        "source_uris": list(manifest.source["uris"]),
-        "partitions": {"uri": manifest.uri, "sha256": digest},
-        "recalibration_keys": dict(manifest.recalibration_keys),
-        "recalibration_period": manifest.split.get("recalibration_period"),
-        "scored_base_model": {part: manifest.base_model.get(part) for part in ("uri", "model_id", "digest")},
-    }
-
-
 def _logged(
     server: MlflowServer, run_id: str, name: str, key: str | None, manifest: PartitionsManifest, fitted: Fitted
 ) -> str:
     """Log everything of the recalibration to its run, then register; returns the version."""
-    model_id = _log_model(server, run_id, manifest, fitted.calibrator)
-    log_record(server, run_id, f"{FOLDER}/calibrator.json", _packaged_text(server, model_id))
-    log_record(server, run_id, f"{FOLDER}/rival.json", fitted.rival.to_json())
-    log_record(server, run_id, f"{FOLDER}/partitions.json", manifest.to_dict())
-    _log_params(server, run_id, manifest, fitted.calibrator)
-    log_metrics(server, run_id, _metrics(fitted), model_id=model_id)
-    return register_candidate(server, name, f"models:/{model_id}", run_key=key, run_id=run_id)
-
-
-def _log_model(server: MlflowServer, run_id: str, manifest: PartitionsManifest, calibrator: Calibrator) -> str:
-    scored = manifest.base_model
-    base = resolve_model(server, scored["uri"])
-    if base.digest != scored["digest"]:
-        raise ModelError(
-            f"base model {scored['uri']} must have digest {scored['digest']}, found {base.digest}: it is not the "
-            "one that was scored; score again"
-        )
-    source = scored["score_source"]
-    options = {} if base.kind == "calibrated" else {"score": source["score"], "classes": source["classes"]}
-    with connected(server):
-        return str(log_model(base, calibrator, name="model", run_id=run_id, **options).model_id)
-
-
-def _packaged_text(server: MlflowServer, model_id: str) -> str:
-    """``calibrator.json`` as it stands in the logged model, with the facts of the base model."""
-    import mlflow
-
-    with connected(server) as client, tempfile.TemporaryDirectory() as folder:
-        location = client.get_logged_model(model_id).artifact_location.rstrip("/")
-        path = mlflow.artifacts.download_artifacts(f"{location}/{BUNDLE}/calibrator.json", dst_path=folder)
-        return Path(path).read_text(encoding="utf-8")
-
-
-def _log_params(server: MlflowServer, run_id: str, manifest: PartitionsManifest, calibrator: Calibrator) -> None:
     from mlflow.entities import Param
 
-    names = ("method", "reduction", "binning", "scaling", "score_kind", "parts_requested", "parts", "seed")
-    params = {
-        **{name: getattr(calibrator, name) for name in names},
-        "n_bins_requested": calibrator.n_bins_requested,
-        "n_bins_effective": calibrator.n_bins_effective,
-        "flags": ", ".join(calibrator.maps[0].flags) or "none",
-        "positive_class": manifest.positive_class,
-        "base_model_uri": manifest.base_model["uri"],
-        "partitions_uri": manifest.uri,
-    }
+    model_id = log_packaged(server, run_id, manifest.base_model, fitted.calibrator)
+    log_record(server, run_id, f"{FOLDER}/calibrator.json", packaged_text(server, model_id))
+    log_record(server, run_id, f"{FOLDER}/rival.json", fitted.rival.to_json())
+    log_record(server, run_id, f"{FOLDER}/partitions.json", manifest.to_dict())
+    params = {**params_of(fitted.calibrator), "partitions_uri": manifest.uri}
     with connected(server) as client:
-        client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
-
-
-def _metrics(fitted: Fitted) -> dict[str, float]:
-    """Figures on the rows that were fitted: they describe the fit and show nothing about other rows."""
-    rows, outputs = fitted.rows, fitted.calibrator.predict(fitted.rows.scores)
-    return {
-        "recalibration_n": float(len(rows.scores)),
-        "recalibration_positives": float(rows.outcomes.sum()),
-        "recalibration_mse": mean_squared_error(outputs, rows.outcomes),
-        "recalibration_n_bins": float(len(fitted.calibrator.maps[0].values)),
-        "recalibration_n_clipped": float(rows.n_clipped),
-    }
+        client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
+    log_metrics(server, run_id, metrics_of(fitted), model_id=model_id)
+    return register_candidate(server, name, f"models:/{model_id}", run_key=key, run_id=run_id)
 
 
 def _result(server: MlflowServer, name: str, version: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,11 @@ from mlflow_calib.steps.opening import open_policy, parse_json
 FOLDER = "mlflow_calib"
 #: Status of a version that a verdict lets through, or refuses; a verdict that is only recorded leaves it a candidate.
 PASSED, REFUSED, CANDIDATE = "passed", "refused", "candidate"
+#: Bytes of JSON: the hand-over stays under 1 KB in any alphabet.
 _LONGEST_REASON = 300
+#: MLflow keeps at most 5,000 characters of a version's description; the oldest verdicts make room.
+_LONGEST_DESCRIPTION, _LONGEST_LINE = 4900, 1000
+_LINE_STARTS = "Calibration gate, evidence of "
 _RUN = re.compile(r"runs:/(?P<run_id>[^/]+)/")
 
 
@@ -47,7 +52,7 @@ def gate(
     -------
     dict
         Hand-over ``mlflow_calib.gate/1``: uri and sha256 of ``verdict.json``, run_id, model_uri, version, name, status
-        ("pass", "fail", "inconclusive" or "no verdict"), blocks, mode, reason (at most 300 characters),
+        ("pass", "fail", "inconclusive" or "no verdict"), blocks, mode, reason (at most 300 bytes of JSON),
         calibration_error and upper_bound as the requirement reads them, limit, n, champion_status.
 
     Raises
@@ -131,7 +136,6 @@ def _mismatch(document: Mapping[str, Any], candidate: Candidate, handed: Mapping
 
 def _result(uri: str, sha256: str, run_id: str, candidate: Candidate, verdict: Verdict) -> dict[str, Any]:
     requirement = verdict.requirement(CALIBRATION_ERROR)
-    reason = verdict.sentence if len(verdict.sentence) <= _LONGEST_REASON else f"{verdict.sentence[:297]}..."
     return give(
         "gate",
         uri=uri,
@@ -142,7 +146,7 @@ def _result(uri: str, sha256: str, run_id: str, candidate: Candidate, verdict: V
         status=verdict.status,
         blocks=verdict.blocks,
         mode=verdict.mode,
-        reason=reason,
+        reason=_shortened(verdict.sentence),
         calibration_error=requirement.actual,
         upper_bound=requirement.upper,
         limit=float(requirement.limit),
@@ -175,12 +179,36 @@ def _stand_on_version(
         "evaluated_at": document.get("evaluated_at"),
         "reason": result["reason"],
     }
-    line = f"Calibration gate, evidence of {document.get('evaluated_at')}: {verdict.sentence}"
+    line = f"{_LINE_STARTS}{document.get('evaluated_at')}: {verdict.sentence}"
     with connected(server) as client:
         before = client.get_model_version(candidate.name, candidate.version).description or ""
-        described = before if line in before.splitlines() else "\n".join(filter(None, (before, line)))
+        described = _described(before, " ".join(line.split())[:_LONGEST_LINE])
         status = {STATUS: _status(verdict)}
         tag_version(client, candidate.name, candidate.version, as_tags("mlflow_calib.gate", tags) | status, described)
+
+
+def _described(before: str, line: str) -> str:
+    """The description with the line of a verdict; our oldest lines go where there is no room, nobody else's."""
+    lines = before.splitlines()
+    if line in lines:
+        return before
+    lines.append(line)
+    while len("\n".join(lines)) > _LONGEST_DESCRIPTION:
+        oldest = next(position for position, text in enumerate(lines) if text.startswith(_LINE_STARTS))
+        if oldest == len(lines) - 1:
+            return before
+        del lines[oldest]
+    return "\n".join(lines)
+
+
+def _shortened(sentence: str) -> str:
+    """As much of the sentence as the hand-over has room for."""
+    if len(json.dumps(sentence)) <= _LONGEST_REASON:
+        return sentence
+    kept = sentence
+    while len(json.dumps(kept)) > _LONGEST_REASON - len("..."):
+        kept = kept[:-1]
+    return f"{kept}..."
 
 
 def _status(verdict: Verdict) -> str:

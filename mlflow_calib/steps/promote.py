@@ -150,11 +150,11 @@ def _expected(verdict: Verdict, name: str, alias: str, current: str | None, vers
     may stand nowhere, or wherever a policy without comparison has let it.
     """
     champion = verdict.champion
-    if current == version:
-        return version
+    compared = champion.get("version") if champion is not None and champion.get("name") == name else None
+    if current == version:  # done before, or by an earlier call that broke off: this is who stood there
+        return compared
     if champion is None:
         return current
-    compared = champion.get("version") if champion.get("name") == name else None
     if compared != current:
         raise PromotionRefusedError(
             f"alias {alias!r} of {name!r} must still point at {_shown(compared)}, which the evidence compared with, "

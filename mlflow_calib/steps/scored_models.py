@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib import runtime
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
 from mlflow_calib.flavor.registry import champion_version
@@ -173,19 +174,24 @@ def _scored(
         if scorer.kind == "calibrated":
             both = scorer.calibrated(frame)
             return _floats(both["base"]), _floats(both["calibrated"])
-        return (_positive(_raw_scores(scorer, frame), scorer.classes, positive),)
+        return (_positive(scorer.unchecked_scores(frame), scorer.classes, positive),)
 
     return ScoredModel(resolved, scorer, inputs, columns, score)
 
 
-def _raw_scores(scorer: Scorer, frame: Any) -> Floats:
-    """Scores before they are cleaned where the scorer gives them, so that clipped ones are counted."""
-    unchecked = getattr(scorer, "unchecked_scores", scorer.base_scores)
-    return _floats(unchecked(frame))
-
-
 def _positive(scores: Floats, classes: Sequence[Any], positive: Any) -> Floats:
-    return scores if scores.ndim == 1 else np.ascontiguousarray(scores[:, list(classes).index(positive)])
+    """Score of the positive class; range and gaps are checked over all frames, so that they are counted once."""
+    if scores.ndim == 1:
+        return scores
+    sums = scores.sum(axis=1)
+    off = np.flatnonzero(np.abs(sums - 1) > runtime.ROW_SUM_TOLERANCE)
+    if len(off):
+        raise ModelError(
+            f"the base model's class probabilities must sum to 1 a row within {runtime.ROW_SUM_TOLERANCE}; "
+            f"{len(off)} of {len(sums)} rows do not, first {scores[off[0]].tolist()}; "
+            "log a model that gives probabilities"
+        )
+    return np.ascontiguousarray(scores[:, list(classes).index(positive)])
 
 
 def _floats(values: Any) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from mlflow_calib.cli import main
+from mlflow_calib.steps import fit
 
 Command = Callable[..., int]
 PASSING = "[requirements.calibration_error_upper_bound]\nlimit = 0.10\n"
@@ -155,3 +157,18 @@ def test_environment_and_options_name_the_server(judged: Any, monkeypatch: pytes
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     uri = judged.world.server.tracking_uri
     assert main(["gate", json.dumps(judged.evidence), "--tracking-uri", uri, "--registry-uri", uri]) in (0, 1, 3)
+
+
+def test_a_terminated_command_leaves_a_killed_run(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10: SIGTERM during the work ends the MLflow run as KILLED, and the command with the shell's code."""
+
+    def terminated(*_: object, **__: object) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "unreachable"
+
+    monkeypatch.setattr(sys.modules[fit.__module__], "register_candidate", terminated)
+    with pytest.raises(SystemExit) as stopped:
+        main(["fit", json.dumps(world.partitions), "--name", "games", "--tracking-uri", world.server.tracking_uri])
+    assert stopped.value.code == 143
+    assert [run.info.status for run in world.runs()] == ["KILLED"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "the handler is gone afterwards"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,39 +18,55 @@ from typing import Any
 import pytest
 
 #: Airflow reads its home once, at import, and test files import it while pytest collects them.
-HOME = tempfile.TemporaryDirectory(prefix="mlflow-calib-airflow-")
+HOME = Path(tempfile.mkdtemp(prefix="mlflow-calib-airflow-"))
 SETTINGS = {
-    "AIRFLOW_HOME": HOME.name,
+    "AIRFLOW_HOME": str(HOME),
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-    "AIRFLOW__CORE__DAGS_FOLDER": f"{HOME.name}/dags",
-    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME.name}/airflow.db",
-    "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{HOME.name}/logs",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(HOME / "dags"),
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+    "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(HOME / "logs"),
 }
+ROOT_LOG = logging.getLogger()
 BEFORE = {name: os.environ.get(name) for name in SETTINGS}
+BEFORE_LOG = (list(ROOT_LOG.handlers), ROOT_LOG.level)
+AIRFLOW_LOG: list[logging.Handler] = []
+
+(HOME / "dags").mkdir()
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 os.environ.update(SETTINGS)
-Path(HOME.name, "dags").mkdir()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def airflow_home() -> Iterator[Path]:
-    """Home of Airflow for this session; environment, working folder and log handlers are put back at its end."""
-    root = logging.getLogger()
-    handlers, level, folder, environment = list(root.handlers), root.level, Path.cwd(), dict(os.environ)
-    yield Path(HOME.name)
-    root.handlers[:] = handlers
-    root.setLevel(level)
+def pytest_collection_finish() -> None:
+    """Airflow is imported by now: leave the process to the other tests as it was."""
+    AIRFLOW_LOG.extend(handler for handler in ROOT_LOG.handlers if handler not in BEFORE_LOG[0])
+    ROOT_LOG.handlers[:], level = list(BEFORE_LOG[0]), BEFORE_LOG[1]
+    ROOT_LOG.setLevel(level)
+    for name, value in BEFORE.items():
+        os.environ.pop(name)
+        if value is not None:
+            os.environ[name] = value
+
+
+@pytest.fixture(autouse=True)
+def airflow_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Airflow's environment and log for the length of one test."""
+    handlers, level, folder = list(ROOT_LOG.handlers), ROOT_LOG.level, Path.cwd()
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    ROOT_LOG.handlers += [handler for handler in AIRFLOW_LOG if handler not in handlers]
+    ROOT_LOG.setLevel(logging.INFO)
+    yield
+    ROOT_LOG.handlers[:] = handlers
+    ROOT_LOG.setLevel(level)
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update({name: value for name, value in environment.items() if name not in SETTINGS})
-    os.environ.update({name: value for name, value in BEFORE.items() if value is not None})
-    HOME.cleanup()
 
 
 @pytest.fixture(scope="session")
-def airflow_database(airflow_home: Path) -> Path:
+def airflow_database() -> Path:
     """Airflow's metadata database, migrated."""
-    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True)
-    return airflow_home / "airflow.db"
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **SETTINGS})
+    return HOME / "airflow.db"
 
 
 @pytest.fixture

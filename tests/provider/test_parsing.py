@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -58,12 +61,26 @@ def test_shipped_dag_loads_without_errors() -> None:
 
 
 def test_every_param_is_explained() -> None:
-    import runpy
-
     for name, param in runpy.run_path(str(DAG_FILE))["PARAMS"].items():
         assert param.description, name
         assert param.schema.get("title"), name
         assert param.schema.get("type"), name
+
+
+def test_examples_of_the_documentation_hold() -> None:
+    """The params it shows are accepted, all that are required among them, and its DAG of a model parses."""
+    names = runpy.run_path(str(DAG_FILE))
+    blocks = dict(re.findall(r"```(json|python)\n(.*?)```", names["DOC"], flags=re.DOTALL))
+    shown = json.loads(blocks["json"])
+    for name, value in shown.items():
+        names["PARAMS"][name].resolve(value)
+    required = {name for name, param in names["PARAMS"].items() if "null" not in param.schema["type"]}
+    assert {name for name in required if not names["PARAMS"][name].has_value} == set()
+    for split in re.findall(r'`(\{"how".*?\})`', names["DOC"]):
+        names["PARAMS"]["split"].resolve(json.loads(split))
+    code: dict[str, Any] = {}
+    exec(blocks["python"], code)  # noqa: S102  # our own text
+    assert code["DAG"] is DAG
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

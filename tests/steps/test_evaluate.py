@@ -157,9 +157,11 @@ def test_the_bounds_shown_are_of_the_policys_level(judged: Any, tmp_path: Path) 
 
 
 def test_run_tags_stand_on_the_run(judged: Any) -> None:
-    tags = {"airflow.try_number": "2"}
+    tags = {"airflow.dag_id": "flights", "mlflow_calib.model": "another"}
     evaluate(judged.world.partitions, judged.candidate, run_tags=tags, server=judged.world.server)
-    assert judged.world.client.get_run(judged.candidate["run_id"]).data.tags["airflow.try_number"] == "2"
+    found = judged.world.client.get_run(judged.candidate["run_id"]).data.tags
+    assert found["airflow.dag_id"] == "flights"
+    assert found["mlflow_calib.model"] == "games", "what the fit has set stays"
 
 
 def test_other_partitions_than_those_of_the_fit_are_refused(

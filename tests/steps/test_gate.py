@@ -12,6 +12,7 @@ from mlflow_calib.core.verdict import Verdict
 from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
 from mlflow_calib.flavor.records import log_record, read_record
 from mlflow_calib.steps import evaluate, fit, gate
+from mlflow_calib.steps.gate import _shortened
 
 PASSING = {"requirements": {"calibration_error_upper_bound": {"limit": 0.10}}}
 UNDECIDED = {"requirements": {"calibration_error_upper_bound": {"limit": 0.015}}}
@@ -192,3 +193,27 @@ def test_the_level_of_the_policy_decides_not_that_of_the_evaluation(judged: Any)
     policy = {"requirements": {"calibration_error_upper_bound": {"limit": 0.10, "confidence_level": 0.99}}}
     verdict = gate(at_95, policy=policy, server=judged.world.server)
     assert verdict["upper_bound"] > at_95["upper_bound"]
+
+
+def test_many_verdicts_keep_within_what_mlflow_stores(judged: Any) -> None:
+    """A description holds 5,000 characters: the oldest verdicts make room, never what a person wrote."""
+    server, client = judged.world.server, judged.world.client
+    client.update_model_version("games", "2", description="Written by a person.\n" + "x" * 2000)
+    limits = [0.010 + 0.0005 * step for step in range(12)]
+    for limit in limits:
+        gate(
+            judged.evidence, policy={"requirements": {"calibration_error_upper_bound": {"limit": limit}}}, server=server
+        )
+    description = client.get_model_version("games", "2").description
+    assert len(description) < 5000
+    assert description.startswith("Written by a person.")
+    assert "x" * 2000 in description
+    assert description.count("Calibration gate") < len(limits)
+
+
+@pytest.mark.parametrize("letter", ["a", "ж", "😀"])
+def test_a_reason_fits_the_hand_over_in_any_alphabet(letter: str) -> None:
+    assert _shortened(letter * 10) == letter * 10
+    shortened = _shortened(letter * 1000)
+    assert len(json.dumps(shortened)) <= 300
+    assert shortened.endswith(f"{letter}...")

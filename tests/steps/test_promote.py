@@ -141,6 +141,14 @@ def test_a_promotion_that_broke_after_the_move_is_finished_by_a_retry(
     assert judged.world.tags("2")["mlflow_calib.promotion.record"] == handed["uri"]
 
 
+def test_a_promotion_that_broke_right_after_the_move_remembers_who_stood_there(
+    judged: Any, passed: dict[str, Any]
+) -> None:
+    """The alias has moved and nothing is written yet: the retry writes the champion of the evidence as previous."""
+    judged.world.client.set_registered_model_alias("games", "champion", "2")
+    assert promote(judged.candidate, passed, server=judged.world.server)["previous_version"] == "1"
+
+
 def test_another_alias_that_stands_nowhere_was_compared_with_nobody(judged: Any, passed: dict[str, Any]) -> None:
     """The evidence compared with version 1; an alias that points nowhere is not that."""
     with pytest.raises(PromotionRefusedError, match=r"'staging'.*must still point at version 1"):

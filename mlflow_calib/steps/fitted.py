@@ -1,0 +1,74 @@
+"""Candidate and rival of one recalibration, fitted on the same rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlflow_calib.core.calibrator import Calibrator, fit_calibrator
+from mlflow_calib.core.estimators import mean_squared_error
+from mlflow_calib.core.scores import CleanRows, clean_rows
+from mlflow_calib.data.partitions import RECALIBRATION, PartitionsManifest
+from mlflow_calib.data.predictions import KEY_HASH, LABEL
+from mlflow_calib.errors import CalibrationWarning, DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Both calibrators, with the clean rows they were fitted on."""
+
+    calibrator: Calibrator
+    rival: Calibrator
+    rows: CleanRows
+
+
+def fit_both(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, Any]) -> Fitted:
+    """Both calibrators on the recalibration rows; disjoint parts are the thirds of the sorted key hashes."""
+    table = manifest.read_rows(RECALIBRATION, [KEY_HASH, LABEL, manifest.score_column])
+    keys = table[KEY_HASH].to_numpy()
+    if not (keys[1:] > keys[:-1]).all():
+        raise DataError(f"{manifest.file_uri(RECALIBRATION)} must be sorted by distinct key hashes; split again")
+    rows = {"scores": table[manifest.score_column].to_numpy(), "labels": table[LABEL].to_numpy()}
+    words = {"classes": list(manifest.classes), "positive_class": manifest.positive_class}
+    facts = facts_of(manifest, digest)
+    return Fitted(
+        calibrator=fit_calibrator(**rows, **words, keys=keys, **arguments).with_facts(**facts),
+        rival=_rival(arguments, **rows, **words, keys=keys).with_facts(**facts),
+        rows=clean_rows(**rows, **words, score_kind=arguments.get("score_kind", "probability")),
+    )
+
+
+def _rival(arguments: Mapping[str, Any], **rows: Any) -> Calibrator:
+    """Histogram binning of as many bins; where scores tie the candidate has warned already."""
+    shared = {name: value for name, value in arguments.items() if name not in ("method", "scaling")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return fit_calibrator(method="histogram-binning", **rows, **shared)
+
+
+def facts_of(manifest: PartitionsManifest, digest: str) -> dict[str, Any]:
+    """What the artifact remembers of its data; ``evaluate`` holds it against the partitions it is given."""
+    return {
+        "data_uri": manifest.file_uri(RECALIBRATION),
+        "source_uris": dict(manifest.source["uris"]),
+        "partitions": {"uri": manifest.uri, "sha256": digest},
+        "recalibration_keys": dict(manifest.recalibration_keys),
+        "recalibration_period": manifest.split.get("recalibration_period"),
+        "scored_base_model": {part: manifest.base_model.get(part) for part in ("uri", "model_id", "digest")},
+    }
+
+
+def metrics_of(fitted: Fitted) -> dict[str, float]:
+    """Figures on the rows that were fitted: they describe the fit and show nothing about other rows."""
+    outcomes, outputs = fitted.rows.outcomes, fitted.calibrator.predict(fitted.rows.scores)
+    return {
+        "recalibration_n": float(len(outcomes)),
+        "recalibration_positives": float(np.sum(outcomes)),
+        "recalibration_mse": mean_squared_error(outputs, outcomes),
+        "recalibration_n_bins": float(len(fitted.calibrator.maps[0].values)),
+        "recalibration_n_clipped": float(fitted.rows.n_clipped),
+    }
