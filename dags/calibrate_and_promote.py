@@ -39,7 +39,7 @@ periods (ISO 8601, the end excluded),
 `{"how": "time", "recalibration_period": "2013-10-01/2013-11-01", "evaluation_period": "2013-11-01/2013-12-01"}`,
 or count days back from `as_of`,
 `{"how": "time", "recalibration_days": 30, "evaluation_days": 30, "label_delay_days": 7}`.
-With two tables give `recalibration_uri` and `evaluation_uri` and no `data_uri`.
+With two tables give `recalibration_uri`, `evaluation_uri` and the split `{"how": "given"}`, and no `data_uri`.
 
 **What must hold.** `policy` is a TOML file or an object; an absent requirement keeps its default:
 `{"requirements": {"calibration_error_upper_bound": {"limit": 0.05}}}`.

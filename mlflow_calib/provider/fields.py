@@ -107,6 +107,16 @@ class FieldReader:
             self._refuse(name, "be the record of an earlier step or its URI", value)
         return value or ""
 
+    def required_documents(self, name: str) -> Any:
+        """Read a record, or a pair of records, that must be there."""
+        value = _decoded(getattr(self._operator, name))
+        if not isinstance(value, (list, tuple)):
+            return self.required_document(name)
+        records = [_decoded(item) for item in value]
+        if len(records) != 2 or not all(record and isinstance(record, (str, Mapping)) for record in records):
+            self._refuse(name, "be one record of an earlier step, or a pair of them", value)
+        return records
+
     def policy(self, name: str) -> dict[str, Any] | str | None:
         """Read a policy; numbers and truths inside its tables may come as texts."""
         value = self.document(name)

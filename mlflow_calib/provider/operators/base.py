@@ -95,3 +95,8 @@ def output_uri(work_uri: str, context: Context) -> str:
 def as_of(given: str | None, context: Context) -> str:
     """Moment that days are counted back from: the one given, else when the DAG run was due."""
     return given or str(context["dag_run"].run_after.isoformat())
+
+
+def shown(figure: Any) -> str:
+    """Format a figure for the log: four decimals are plenty of a calibration error."""
+    return f"{figure:.4f}" if isinstance(figure, float) else str(figure)

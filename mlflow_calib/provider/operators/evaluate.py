@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlflow_calib.provider.fields import FieldReader
-from mlflow_calib.provider.operators.base import CalibrationOperator, run_tags
+from mlflow_calib.provider.operators.base import CalibrationOperator, run_tags, shown
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -48,6 +48,6 @@ class CalibrationEvaluateOperator(CalibrationOperator):
         result = evaluate(partitions, candidate, policy=policy, run_tags=run_tags(context), server=self.get_server())
         self.log.info(
             "Calibration error %s, at most %s, on %s rows (%s): %s",
-            *(result.get(name) for name in ("calibration_error", "upper_bound", "n", "status", "uri")),
+            *(shown(result.get(name)) for name in ("calibration_error", "upper_bound", "n", "status", "uri")),
         )
         return result

@@ -73,14 +73,14 @@ class CalibrationGateOperator(CalibrationOperator, SkipMixin):  # type: ignore[m
         return verdict
 
     def _tell(self, verdict: Mapping[str, Any]) -> None:
-        self.log.info("Verdict on %s: %s. %s", verdict.get("model_uri"), verdict["status"], verdict.get("reason"))
+        self.log.info("Verdict on %s: %s", verdict.get("model_uri"), verdict.get("reason") or verdict["status"])
         if str(verdict.get("champion_status")).startswith("past"):
             self.log.warning("The champion in use is itself past its limit on this data; see %s", verdict["uri"])
 
     def _block(self, verdict: Mapping[str, Any], context: Context) -> None:
         if self.on_failure == "fail" or verdict["status"] == "no verdict":
             raise GateBlockedError(
-                f"The gate blocks {verdict.get('model_uri')}: {verdict['status']}. {verdict.get('reason')}\n"
+                f"The gate blocks {verdict.get('model_uri')}: {verdict.get('reason') or verdict['status']}\n"
                 f"The verdict stands at {verdict['uri']}. A retry cannot help: it takes other data or another model."
             )
         following = [task for task in context["task"].get_direct_relatives(upstream=False) if not task.is_teardown]

@@ -34,7 +34,8 @@ class ScoreModelOperator(CalibrationOperator):
     slice_columns, feature_columns : sequence of str, optional
         Columns to keep for slices; columns to call the model with, by default its signature's.
     positive_class, classes, base_score : optional
-        Which class the score is the probability of, all classes, and where the model keeps its score.
+        Which class the score is the probability of, all classes, and where the model keeps its score. Texts of the
+        first two are read as JSON where they are: ``1`` is the number, ``"1"`` in its own quotes the text.
     champion : str, optional
         The model now in use, for example ``models:/flights@champion``; scored on the same rows.
     split, as_of : optional

@@ -17,11 +17,12 @@ class CalibrationSplitOperator(CalibrationOperator):
 
     Parameters
     ----------
-    predictions : dict or str or XComArg
-        What :class:`ScoreModelOperator` returned, or the URI of its manifest (templated).
+    predictions : dict or str or XComArg, or a pair of them
+        What :class:`ScoreModelOperator` returned, or the URI of its manifest; of a pair the first is recalibration
+        data (templated).
     work_uri : str
         Folder all workers reach; this task writes below ``<dag_id>/<run_id>/<task_id>`` (templated).
-    split : dict or str, optional
+    split : dict or str
         ``{"how": "hash", "evaluation_fraction": 0.5, "seed": 0}``; ``{"how": "time"}`` with
         ``recalibration_period`` and ``evaluation_period`` ("2013-10-01/2013-11-01", half-open), or with
         ``recalibration_days``, ``evaluation_days`` and ``label_delay_days``; ``{"how": "given"}`` where each has its
@@ -45,7 +46,7 @@ class CalibrationSplitOperator(CalibrationOperator):
         *,
         predictions: Any,
         work_uri: str,
-        split: Mapping[str, Any] | str | None = None,
+        split: Mapping[str, Any] | str,
         as_of: str | None = None,
         base_training_uri: str | None = None,
         seed: int | str = 0,
@@ -64,9 +65,9 @@ class CalibrationSplitOperator(CalibrationOperator):
         from mlflow_calib.steps import split
 
         fields = FieldReader(self)
-        predictions, work_uri = fields.required_document("predictions"), fields.required_text("work_uri")
-        arguments = {
-            "split": fields.settings("split"),
+        predictions, work_uri = fields.required_documents("predictions"), fields.required_text("work_uri")
+        arguments: dict[str, Any] = {
+            "split": fields.settings("split") or {},
             "as_of": as_of(fields.text("as_of"), context),
             "base_training_uri": fields.text("base_training_uri"),
             "seed": fields.whole_number("seed") or 0,
