@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).resolve().parent
 MARKER = "# not run by the tests"
+# Importing Airflow makes its home; the docstrings' tests import it.
+os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="mlflow-calib-airflow-"))
 
 
 class PythonBlocks(PythonCodeBlockParser):
