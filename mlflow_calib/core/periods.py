@@ -92,11 +92,15 @@ def parse_period(text: Any, name: str = "a period") -> Period:
 
 def count_back(as_of: datetime, label_delay_days: float, *lengths: float) -> list[Period]:
     """Periods of so many days, each before the last, the first one ending ``label_delay_days`` before ``as_of``."""
-    periods, end = [], as_of - timedelta(days=label_delay_days)
-    for days in lengths:
-        start = end - timedelta(days=days)
-        periods.append(Period(start, end))
-        end = start
+    try:
+        end = as_of - timedelta(days=label_delay_days)
+        periods = []
+        for days in lengths:
+            start = end - timedelta(days=days)
+            periods.append(Period(start, end))
+            end = start
+    except OverflowError as error:
+        raise InvalidInputError(f"as_of must lie late enough to count the days back, got {as_of} ({error})") from error
     return periods
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from mlflow_calib import __version__
+from mlflow_calib.core.records import COUNT, TABLE, TEXT, Kind, field_problems
 from mlflow_calib.data import records
 from mlflow_calib.data.keys import KeyHashes
 from mlflow_calib.data.paths import absolute_uri, join_uri, parent_uri, require_file, this_host
@@ -21,6 +22,21 @@ from mlflow_calib.data.tables import BATCH_ROWS, Table, check_columns, iter_tabl
 from mlflow_calib.errors import DataError, raise_problems
 
 SomeManifest = TypeVar("SomeManifest", bound="Manifest")
+_NAMES = Kind("a list of names", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value))
+_KINDS: Mapping[str, Kind] = {
+    "files": Kind("a table of files", lambda value: isinstance(value, Mapping) and len(value) > 0),
+    **dict.fromkeys(("key_columns", "slice_columns"), _NAMES),
+    **dict.fromkeys(("label_column", "score_column", "hostname", "created_at", "mlflow_calib_version"), TEXT),
+    **dict.fromkeys(("group_column", "time_column"), TEXT.or_null()),
+    **dict.fromkeys(("key_kinds", "source"), TABLE),
+    "classes": Kind("a list of two classes", lambda value: isinstance(value, list) and len(value) == 2),
+    "positive_class": Kind("a label", lambda value: isinstance(value, (str, int, float, bool))),
+    "base_model": Kind(
+        "a table that names the model's uri", lambda value: isinstance(value, Mapping) and "uri" in value
+    ),
+    "champion": TABLE.or_null(),
+}
+_FILE = {"path": TEXT, "n": COUNT, "sha256": TEXT}
 
 
 def now() -> str:
@@ -52,6 +68,8 @@ class Manifest:
     """
 
     SCHEMA: ClassVar[str] = ""
+    #: Kinds of the fields that a subclass adds.
+    KINDS: ClassVar[Mapping[str, Kind]] = {}
 
     files: Mapping[str, Mapping[str, Any]]
     key_columns: Sequence[str]
@@ -93,10 +111,16 @@ class Manifest:
             raise DataError(
                 f'{where} must have schema "{cls.SCHEMA}", got {given!r}; hand over the right step\'s result'
             )
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "uri"]
-        if missing := [f"{where} lacks the field {name!r}" for name in names if name not in document]:
-            raise_problems(missing, DataError)
-        return cls(**{name: document[name] for name in names}, uri=uri)
+        kinds = {**_KINDS, **cls.KINDS}
+        problems = field_problems(document, kinds)
+        if not problems:
+            problems += [
+                p for role, one in document["files"].items() for p in field_problems(one, _FILE, f"files.{role}")
+            ]
+            problems += _column_problems(document)
+        if problems:
+            raise_problems([f"{where}: {problem}; run its step again" for problem in problems], DataError)
+        return cls(**{name: document[name] for name in kinds}, uri=uri)
 
     def write(self, folder: Path) -> str:
         """Write the manifest file into a folder, last of all files, and return its digest."""
@@ -145,6 +169,15 @@ class Manifest:
         """Key hashes of one of the files, in its order."""
         column = self.read_rows(role, ["key_hash"])["key_hash"]
         return np.asarray(column.to_numpy(), dtype=np.uint64)
+
+
+def _column_problems(document: Mapping[str, Any]) -> list[str]:
+    """Where classes, positive class and score column do not belong together."""
+    positive, classes, column = document["positive_class"], document["classes"], document["score_column"]
+    problems = [] if positive in classes else [f"positive_class must be one of {classes}, got {positive!r}"]
+    if column != f"score_{positive}":
+        problems.append(f"score_column must be 'score_{positive}', got {column!r}")
+    return problems
 
 
 def read_manifest(

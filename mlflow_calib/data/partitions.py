@@ -12,15 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mlflow_calib.core.records import COUNT, LIST, TABLE, TEXT, Kind, field_problems
 from mlflow_calib.core.split import thirds
 from mlflow_calib.data.keys import sorted_digest
 from mlflow_calib.data.manifest import Manifest, read_manifest
-from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL, TIME
+from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL, PART, TIME
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.data.times import covered, moments
 
-PART = "part"
 RECALIBRATION, EVALUATION = "recalibration", "evaluation"
+
+
+_KEYS = {"uri": TEXT, "sha256": TEXT, "n": COUNT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,12 @@ class PartitionsManifest(Manifest):
     """
 
     SCHEMA: ClassVar[str] = "mlflow_calib.partitions/1"
+    KINDS: ClassVar[Mapping[str, Kind]] = {
+        **dict.fromkeys(("split", "overlap", "predictions"), TABLE),
+        "recalibration_keys": Kind("a table with uri, sha256 and n", lambda value: not field_problems(value, _KEYS)),
+        "n_dropped": COUNT,
+        "notes": LIST,
+    }
 
     split: Mapping[str, Any]
     n_dropped: int

@@ -15,6 +15,7 @@ from mlflow_calib.errors import DataError
 SCHEME_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _SEGMENT_LENGTH = 100
+_ONE_SLASH = re.compile(rf"({'|'.join(SCHEME_PACKAGES)}|https?|hdfs|memory):/(?!/)")
 
 
 def this_host() -> str:
@@ -31,7 +32,7 @@ def local_path(uri: str | Path) -> Path | None:
     Raises
     ------
     DataError
-        A ``file://`` URI names another host (P16).
+        A ``file://`` URI names another host (P16), or a scheme is followed by one slash.
 
     Examples
     --------
@@ -41,6 +42,10 @@ def local_path(uri: str | Path) -> Path | None:
     text = str(uri)
     if not text.strip():
         raise DataError("a URI or path must be given, got an empty text")
+    if found := _ONE_SLASH.match(text):
+        raise DataError(
+            f"{text} must have two slashes after its scheme: {found[1]}://...; a local path begins with / or ./"
+        )
     if not text.lower().startswith("file:"):
         return None if "://" in text else Path(text).expanduser().absolute()
     parts = urlsplit(text)

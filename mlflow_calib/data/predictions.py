@@ -9,7 +9,9 @@ from mlflow_calib.data.manifest import Manifest, read_manifest
 from mlflow_calib.errors import raise_problems
 
 #: Columns of the source that are stored under a name of their own.
-LABEL, TIME, GROUP, KEY_HASH = "label", "time", "group", "key_hash"
+LABEL, TIME, GROUP = "label", "time", "group"
+#: Columns the steps add.
+KEY_HASH, PART = "key_hash", "part"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,9 @@ def stored_columns(
     Raises
     ------
     InvalidInputError
-        Two source columns would be stored under one name: all such cases.
+        Two source columns would be stored under one name, or one under a name with a meaning here: all such cases.
     """
+    meant = {LABEL: label_column, TIME: time_column, GROUP: group_column}
     pairs = [(name, name) for name in key_columns] + [(LABEL, label_column)]
     pairs += [(TIME, time_column)] if time_column else []
     pairs += [(GROUP, group_column)] if group_column else []
@@ -45,9 +48,10 @@ def stored_columns(
     stored: dict[str, str] = {}
     problems = []
     for name, source in pairs:
-        reserved = name == KEY_HASH or name.startswith(("score_", "champion_"))
-        if reserved or stored.setdefault(name, source) != source:
-            taken = "the step's own figures" if reserved else f"column {stored[name]!r}"
+        reserved = name in (KEY_HASH, PART) or name.startswith(("score_", "champion_"))
+        if reserved or meant.get(name, source) != source or stored.setdefault(name, source) != source:
+            holder = meant.get(name) or stored.get(name)
+            taken = "the step's own figures" if reserved else f"{holder!r}" if holder else f"the {name} column, if any"
             problems.append(f"column {source!r} cannot be stored as {name!r}, which holds {taken}; rename it")
     if problems:
         raise_problems(problems)

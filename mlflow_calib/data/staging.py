@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mlflow_calib.data.paths import absolute_uri, file_system, join_uri, local_path
+from mlflow_calib.data.paths import absolute_uri, file_system, join_uri, local_path, this_host
 from mlflow_calib.data.records import read_json
 from mlflow_calib.errors import DataError
 
 MANIFEST = "manifest.json"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: The place cannot be written, whoever tries again: no room, no permission, read-only, a file in the way.
+_PLACE_ERRORS = _NO_ROOM | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
+_SWAPS = 100
 
 
 @contextmanager
@@ -37,20 +44,34 @@ def written_folder(uri: str, schema: str) -> Iterator[Path]:
             yield Path(folder)
             _upload(Path(folder), uri)
         return
+    _sweep(place)
     staged = _sibling(place, "tmp")
     try:
-        staged.mkdir(parents=True)
-    except OSError as error:
-        raise DataError(f"{uri} cannot be written: {error}") from error
-    try:
-        yield staged
-        _swap(staged, place)
+        with _place_errors(uri, _PLACE_ERRORS):
+            staged.mkdir(parents=True)
+        with _place_errors(uri, _NO_ROOM):
+            yield staged
+        with _place_errors(uri, _PLACE_ERRORS):
+            _swap(staged, place)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
 
+@contextmanager
+def _place_errors(uri: str, numbers: frozenset[int]) -> Iterator[None]:
+    """What the place is to blame for as a DataError; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
+        raise DataError(f"{uri} cannot be written: {error}; make room, or give another place to write to") from error
+
+
 def _refuse_foreign(uri: str, schema: str) -> None:
-    system, path = file_system(uri)
+    place, system, path = local_path(uri), *file_system(uri)
+    if place is not None and Path.cwd().is_relative_to(place.resolve()):
+        raise DataError(f"{uri} must not be the working folder or a folder above it; name a folder of its own")
     if not system.exists(path):
         return
     if not system.isdir(path):
@@ -72,20 +93,50 @@ def _schema(uri: str) -> Any:
 
 
 def _swap(staged: Path, place: Path) -> None:
-    older = _sibling(place, "old")
-    if place.exists():
-        place.rename(older)
-    try:
-        staged.rename(place)
-    except OSError:
-        if older.exists():
-            older.rename(place)
-        raise
-    shutil.rmtree(older, ignore_errors=True)
+    """Put the new folder in the place of the old one; of two writers at once the later one stands."""
+    for _ in range(_SWAPS):
+        older = _sibling(place, "old")
+        with suppress(FileNotFoundError):
+            place.rename(older)
+        try:
+            staged.rename(place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                if older.exists():
+                    older.rename(place)
+                raise
+        else:
+            return
+        finally:
+            shutil.rmtree(older, ignore_errors=True)
+    raise DataError(f"{place} is written by others all the time; give each writer a place of its own")
 
 
 def _sibling(place: Path, what: str) -> Path:
-    return place.with_name(f".{place.name}.{what}-{uuid.uuid4().hex[:8]}")
+    """A name beside the place that says which process made it, so that a later one knows what was left behind."""
+    return place.with_name(f".{place.name}.{what}-{this_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+
+
+def _sweep(place: Path) -> None:
+    """Remove what killed processes of this host left beside the place; an older folder left moved away comes back."""
+    pattern = re.compile(rf"\.{re.escape(place.name)}\.(tmp|old)-{re.escape(this_host())}-(\d+)-[0-9a-f]{{8}}$")
+    for name in list(place.parent.iterdir()) if place.parent.is_dir() else []:
+        found = pattern.match(name.name)
+        if found is None or _alive(int(found[2])):
+            continue
+        if found[1] == "old" and not place.exists():
+            name.rename(place)
+        shutil.rmtree(name, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _upload(folder: Path, uri: str) -> None:

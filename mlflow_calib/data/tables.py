@@ -16,7 +16,7 @@ import pyarrow.dataset
 from mlflow_calib.core.periods import Period
 from mlflow_calib.data.paths import file_system, local_path
 from mlflow_calib.data.times import inside, moments
-from mlflow_calib.errors import DataError
+from mlflow_calib.errors import DataError, raise_problems
 
 #: Rows in memory at once; a thousand float64 features are then half a gigabyte.
 BATCH_ROWS = 65_536
@@ -87,11 +87,26 @@ def check_columns(table: Table, columns: Sequence[str]) -> None:
             f"table {table.uri} must have the columns {', '.join(map(repr, missing))}; it has "
             + ", ".join(map(repr, table.columns))
         )
+    schema, problems = table.schema(list(wanted)), []
     with _as_data_errors(table.uri):
         for fragment in table.dataset.get_fragments():
-            there = {*fragment.physical_schema.names, *_path_columns(fragment.path)}
-            if absent := [name for name in wanted if name not in there]:
-                raise DataError(f"file {fragment.path} of {table.uri} lacks the columns {', '.join(map(repr, absent))}")
+            problems += _file_problems(fragment, schema)
+    if problems:
+        raise_problems([f"table {table.uri}: {problem}" for problem in problems], DataError)
+
+
+def check_scalar(table: Table, columns: Sequence[str]) -> None:
+    """Refuse columns whose values are lists, structs or maps, where a plain value is due: all of them at once.
+
+    Raises
+    ------
+    DataError
+        Names each with its type.
+    """
+    fields = [field for field in table.schema(list(dict.fromkeys(columns))) if pa.types.is_nested(field.type)]
+    if fields:
+        problems = [f"column {f.name!r} of {table.uri} must hold one plain value a row, got {f.type}" for f in fields]
+        raise_problems(problems, DataError)
 
 
 def iter_tables(table: Table, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
@@ -163,7 +178,30 @@ def _csv_format() -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if str(kind) == "string_view" else kind
+
+
+def _file_problems(fragment: Any, schema: Any) -> list[str]:
+    """What one file lacks of the table's columns, or holds in another kind than the first file does."""
+    own, path = fragment.physical_schema, fragment.path
+    folders = _path_columns(path)
+    absent = [name for name in schema.names if name not in own.names and name not in folders]
+    problems = [f"file {path} lacks the columns {', '.join(map(repr, absent))}"] if absent else []
+    for name in (name for name in schema.names if name in own.names and name not in folders):
+        first, here = _kind(schema.field(name).type), _kind(_plain(own.field(name).type))
+        if "null" not in (first, here) and first != here:
+            problems.append(f"file {path} must hold {first} values in {name!r} like the others, got {here}")
+    return problems
+
+
+def _kind(kind: Any) -> str:
+    """What types must share for one column: a file of texts is not cast to the numbers of another in silence."""
+    if pa.types.is_timestamp(kind):
+        return "time with zone" if kind.tz else "time without zone"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
 
 
 def _path_columns(path: str) -> list[str]:
@@ -172,7 +210,7 @@ def _path_columns(path: str) -> list[str]:
 
 
 class _as_data_errors:  # noqa: N801 - reads as a verb in a with statement
-    """Arrow's own errors as a DataError that names the table; other errors pass."""
+    """What Arrow says of a damaged table as a DataError that names it; other errors, a lost network say, pass."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -181,8 +219,8 @@ class _as_data_errors:  # noqa: N801 - reads as a verb in a with statement
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, pa.ArrowException):
-            raise DataError(
-                f"table {self.uri} cannot be read: {error}; write it again (a CSV column of mixed types reads best "
-                "from Parquet)"
-            ) from error
+        damaged = isinstance(error, OSError) and error.errno is None  # a bad page has no error number, a bad disk has
+        if isinstance(error, pa.ArrowException) or damaged:
+            csv = self.uri.lower().endswith(_CSV_NAMES)
+            hint = " (a CSV column of mixed types reads best from Parquet)" if csv else ""
+            raise DataError(f"table {self.uri} cannot be read: {error}; write it again{hint}") from error

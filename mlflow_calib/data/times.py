@@ -57,6 +57,19 @@ def covered(values: Moments, has_zone: bool) -> tuple[datetime, datetime] | None
     return first, last
 
 
+def one_clock(ends: list[datetime]) -> list[datetime]:
+    """The moments as they are, refused where some have a zone and some have not: they cannot be compared.
+
+    Raises
+    ------
+    DataError
+        Both kinds are there.
+    """
+    if len({end.tzinfo is None for end in ends}) > 1:
+        raise DataError("times must have a zone in all rows and tables, or in none; convert the time columns to UTC")
+    return ends
+
+
 def _parse(column: Any, name: str) -> Any:
     """ISO 8601 texts as timestamps: all of a batch without a zone, or all with one."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):

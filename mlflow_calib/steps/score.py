@@ -13,7 +13,8 @@ from mlflow_calib.data.keys import key_kinds, require_same_kinds
 from mlflow_calib.data.paths import absolute_uri, join_uri
 from mlflow_calib.data.predictions import PredictionsManifest, stored_columns
 from mlflow_calib.data.staging import MANIFEST, written_folder
-from mlflow_calib.data.tables import Table, check_columns, open_table
+from mlflow_calib.data.tables import Table, check_columns, check_scalar, open_table
+from mlflow_calib.data.times import one_clock
 from mlflow_calib.errors import InvalidInputError, raise_problems
 from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.hand_over import give
@@ -92,6 +93,7 @@ def score(
     InvalidInputError
         Arguments that contradict each other.
     """
+    _check_arguments(key_columns, slice_columns, drop_unlabelled)
     uris = _tables(data_uri, recalibration_uri, evaluation_uri)
     periods = _periods(split, as_of, uris, time_column)
     keys = tuple(key_columns)
@@ -126,6 +128,18 @@ def score(
     )
 
 
+def _check_arguments(key_columns: Any, slice_columns: Any, drop_unlabelled: Any) -> None:
+    problems = [
+        f"{name} must be a list of column names, got {given!r}"
+        for name, given in (("key_columns", key_columns), ("slice_columns", slice_columns or ()))
+        if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, str) for one in given)
+    ]
+    if not isinstance(drop_unlabelled, bool):
+        problems.append(f"drop_unlabelled must be True or False, got {drop_unlabelled!r}")
+    if problems:
+        raise_problems(problems)
+
+
 def _tables(data_uri: str | None, recalibration_uri: str | None, evaluation_uri: str | None) -> dict[str, str]:
     given = {"data": data_uri, "recalibration": recalibration_uri, "evaluation": evaluation_uri}
     uris = {role: uri for role, uri in given.items() if uri}
@@ -155,11 +169,14 @@ def _periods(
 
 
 def _key_kinds(tables: Mapping[str, Table], keys: Sequence[str], stored: Mapping[str, str]) -> dict[str, str]:
-    if not keys:
-        raise InvalidInputError("key_columns must name at least one column: keys keep the two partitions apart")
+    if not keys or len(set(keys)) < len(keys):
+        raise InvalidInputError(
+            f"key_columns must name at least one column, and each once, keys keep partitions apart; got {list(keys)}"
+        )
     kinds: dict[str, str] = {}
     for role, table in tables.items():
         check_columns(table, list(stored.values()))
+        check_scalar(table, list(stored.values()))
         own = key_kinds(table.schema(keys), keys)
         require_same_kinds(kinds or own, own, f"the {role} table {table.uri}")
         kinds = own
@@ -188,7 +205,7 @@ def _write_manifest(
     uris: Mapping[str, str],
 ) -> str:
     counts = ("n_read", "n_outside_periods", "n_unlabelled_dropped", "n_clipped")
-    ends = [end for file in files.values() for end in file.covers]
+    ends = one_clock([end for file in files.values() for end in file.covers])
     source = {
         "uris": {role: absolute_uri(uri) for role, uri in uris.items()},
         **{name: sum(getattr(file, name) for file in files.values()) for name in counts},

@@ -21,7 +21,7 @@ from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL, TIME
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.data.row_problems import RowProblems, UnknownLabels, check_scores
 from mlflow_calib.data.tables import Table, check_columns, iter_tables, to_frame
-from mlflow_calib.data.times import covered, inside, moments
+from mlflow_calib.data.times import covered, inside, moments, one_clock
 from mlflow_calib.errors import DataError, ModelError
 from mlflow_calib.steps.scored_models import Champion, ScoredModel
 
@@ -139,7 +139,7 @@ def _in_periods(job: ScoreJob, rows: Any, numbers: Any, done: ScoredFile, proble
         return np.ones(rows.num_rows, dtype=np.bool_)
     values, has_zone = moments(rows[job.stored[TIME]], job.stored[TIME])
     problems.add(f"time column {job.stored[TIME]!r} must not be missing", numbers[np.isnat(values)])
-    ends = [*done.covers, *(covered(values, has_zone) or ())]
+    ends = one_clock([*done.covers, *(covered(values, has_zone) or ())])
     done.covers = [min(ends), max(ends)] if ends else []
     if not job.periods:
         return np.ones(rows.num_rows, dtype=np.bool_)

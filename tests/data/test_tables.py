@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -75,8 +76,43 @@ def test_a_file_of_a_folder_without_a_column_is_named(tmp_path: Path) -> None:
     """Arrow would fill it with nulls, and a model would be scored on them."""
     pq.write_table(pa.table({"id": [1], "x": [1.0]}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"id": [2]}), tmp_path / "1.parquet")
-    with pytest.raises(DataError, match=r"1\.parquet .* lacks the columns 'x'"):
+    with pytest.raises(DataError, match=r"1\.parquet lacks the columns 'x'"):
         list(iter_tables(open_table(str(tmp_path)), ["id", "x"]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (pa.array([1]), pa.array(["1"]), "number values in 'x' like the others, got text"),
+        (
+            pa.array([moment(2013, 1, 1)], pa.timestamp("us")),
+            pa.array([moment(2013, 1, 1)], pa.timestamp("us", "UTC")),
+            "time without zone values in 'x' like the others, got time with zone",
+        ),
+    ],
+)
+def test_files_of_one_table_hold_one_kind(first: Any, second: Any, message: str, tmp_path: Path) -> None:
+    """Arrow would cast the second file to the type of the first in silence."""
+    pq.write_table(pa.table({"x": first}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"x": second}), tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=message):
+        list(iter_tables(open_table(str(tmp_path)), ["x"]))
+
+
+def test_integers_of_two_widths_are_one_kind(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([1], pa.int32())}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"x": pa.array([2], pa.int64())}), tmp_path / "1.parquet")
+    assert [rows["x"].to_pylist() for rows in iter_tables(open_table(str(tmp_path)), ["x"])] == [[1], [2]]
+
+
+def test_a_damaged_page_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": range(5000)}), path, compression="snappy", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[200:2000] = b"\xff" * 1800
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"t\.parquet cannot be read.*write it again$"):
+        list(iter_tables(open_table(str(path)), ["x"]))
 
 
 @pytest.mark.parametrize(

@@ -471,3 +471,71 @@ def test_batches_bound_memory_and_order_is_kept(real_data: Callable[[str], Path]
     np.testing.assert_allclose(rows["score_1"], classifier().predict_proba(inside[["a", "b"]])[:, 1], rtol=1e-15)
     assert manifest.source["n_outside_periods"] == len(frame) - len(inside)
     assert pq.ParquetFile(tmp_path / "out" / "predictions.parquet").num_row_groups > 1
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("part", r"'part' cannot be stored as 'part', which holds the step's own figures"),
+        ("group", r"'group' cannot be stored as 'group', which holds the group column, if any"),
+        ("time", r"'time' cannot be stored as 'time', which holds the time column, if any"),
+    ],
+)
+def test_columns_named_like_the_steps_own_are_refused(column: str, message: str, tmp_path: Path) -> None:
+    """They would be taken for the group, the time, or the part of the fit, after all the work."""
+    with pytest.raises(InvalidInputError, match=message):
+        score("m", str(tmp_path / "out"), data_uri="d", key_columns=["game", column], label_column="label")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"key_columns": None}, "key_columns must be a list of column names, got None"),
+        ({"key_columns": "game"}, "key_columns must be a list of column names, got 'game'"),
+        ({"key_columns": ["game", "game"]}, "each once"),
+        ({"key_columns": ["game"], "drop_unlabelled": "false"}, "drop_unlabelled must be True or False, got 'false'"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_named(arguments: dict, message: str, tmp_path: Path) -> None:
+    uri = table(tmp_path, games(20))
+    with pytest.raises(InvalidInputError, match=message):
+        score("m", str(tmp_path / "out"), data_uri=uri, label_column="label", **arguments)
+
+
+@pytest.mark.parametrize("role", ["label_column", "group_column"])
+def test_a_column_of_lists_is_refused(role: str, tmp_path: Path) -> None:
+    frame = games(20).assign(list=[[1, 2]] * 20)
+    columns = {"key_columns": ["game"], "label_column": "label", role: "list"}
+    with pytest.raises(DataError, match=r"'list' of .* must hold one plain value a row, got list"):
+        score(local_model(tmp_path, classifier()), str(tmp_path / "out"), data_uri=table(tmp_path, frame), **columns)
+
+
+def test_two_tables_of_which_one_alone_has_a_zone_are_refused(tmp_path: Path) -> None:
+    first, second = games(20), games(20).assign(game=range(100, 120))
+    second["day"] = second["day"].dt.tz_localize("UTC")
+    with pytest.raises(DataError, match="must have a zone in all rows and tables, or in none"):
+        score(
+            local_model(tmp_path, classifier()), str(tmp_path / "out"), time_column="day", split={"how": "given"},
+            recalibration_uri=table(tmp_path, first, "a.parquet"), evaluation_uri=table(tmp_path, second, "b.parquet"),
+            **COLUMNS,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"files": None}, "files must be a table of files"),
+        ({"base_model": {}}, "base_model must be a table that names"),
+        ({"source": None}, "source must be a table"),
+        ({"score_column": "label"}, "score_column must be 'score_1', got 'label'"),
+        ({"positive_class": 7}, r"positive_class must be one of \[0, 1\], got 7"),
+        ({"files": {"data": {"path": "x"}}}, "files.data.n is missing"),
+    ],
+)
+def test_a_manifest_edited_by_hand_is_refused(change: dict, message: str, tmp_path: Path) -> None:
+    result = score(
+        local_model(tmp_path, classifier()), str(tmp_path / "out"), data_uri=table(tmp_path, games(20)), **COLUMNS
+    )
+    document = read_predictions(result["uri"]).to_dict()
+    with pytest.raises(DataError, match=message):
+        PredictionsManifest.from_dict({**document, **change})
