@@ -6,30 +6,39 @@ A block that cannot run in a test (it starts a server, or is the test command it
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sybil import Example, Sybil
+from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).resolve().parent
 MARKER = "# not run by the tests"
 # Importing Airflow makes its home; the docstrings' tests import it.
-os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="mlflow-calib-airflow-"))
+if "AIRFLOW_HOME" not in os.environ:
+    os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="mlflow-calib-airflow-")
+    atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
+
+
+class RunnablePython(CodeBlockParser):
+    """Python blocks without the marker."""
+
+    def __call__(self, document: Document) -> Iterable[Region]:
+        return (region for region in super().__call__(document) if MARKER not in region.parsed)
 
 
 class PythonBlocks(PythonCodeBlockParser):
     """Python blocks, but those that carry the marker."""
 
-    def evaluate(self, example: Example) -> str | None:
-        if MARKER in example.parsed:
-            return None
-        return super().evaluate(example)
+    codeblock_parser_class = RunnablePython
 
 
 class BashBlocks(CodeBlockParser):

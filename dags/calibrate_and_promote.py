@@ -165,7 +165,17 @@ PARAMS = {
         description="The class whose probability is calibrated; needed unless classes are 0 and 1.",
     ),
     "base_score": Param(
-        "auto", type="string", title="Base score", description="Where the model keeps its score; auto asks its flavor."
+        "auto",
+        type="string",
+        enum=["auto", "probability"],
+        title="Base score",
+        description="auto takes predict_proba; probability: the model's predict returns probabilities of the classes.",
+    ),
+    "classes": Param(
+        None,
+        type=["null", "array"],
+        title="Classes",
+        description="Classes in the order of the model's columns, for a model that does not say them itself.",
     ),
     "drop_unlabelled": Param(
         False, type="boolean", title="Drop unlabelled rows", description="Drop and count them; off, they are an error."
@@ -214,7 +224,7 @@ PARAMS = {
 # [START dag]
 with DAG(
     dag_id="calibrate_and_promote",
-    description="Recalibrate a model, prove its calibration error on unseen data, gate its promotion.",
+    description="Recalibrate a model, bound its calibration error on unseen data, gate its promotion.",
     doc_md=DOC,
     schedule=None,  # one DAG for every model; a DAG a model starts it on its own schedule, see doc_md
     catchup=False,
@@ -238,6 +248,7 @@ with DAG(
         feature_columns=value("feature_columns"),
         positive_class=value("positive_class"),
         base_score=text("base_score"),
+        classes=value("classes"),
         split=value("split"),
         as_of=text("as_of"),
         drop_unlabelled=value("drop_unlabelled"),

@@ -69,6 +69,7 @@ class DemoFolder:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
         self.root.mkdir(parents=True, exist_ok=True)
         (self.root / MARKER).touch()
+        (self.root / "mlflow.db").touch()  # an empty store, which MLflow fills; one that is not there is refused
 
 
 def environment(folder: DemoFolder) -> dict[str, str]:

@@ -9,10 +9,10 @@ r"""Keys of rows as 64-bit hashes, by which recalibration and evaluation data ar
    the characters below U+0020 alone are escaped (``\n``, ``\t``, ``\r``, ``\b``, ``\f``, else ``\u00xx``), with no
    Unicode normalisation; time: the JSON string ``"YYYY-MM-DDTHH:MM:SS"``, then a fraction without its trailing zeros
    if there is one, then ``Z`` if the time has a zone (converted to UTC); a date is its midnight without a zone.
-3. The tokens stand in one JSON array without blanks: ``[1545,"UA"]``.
+3. The tokens stand in one JSON array without blanks: ``["UA",1545]`` for columns ``carrier`` and ``flight``.
 4. The hash is BLAKE2b of that text with a digest of 8 bytes, no key and no salt, read as a big-endian unsigned number.
 
-``printf '[1545,"UA"]' | b2sum -l 64`` prints it. Values of unlike kinds never match (the text ``"1"`` is not the
+``printf '["UA",1545]' | b2sum -l 64`` prints it. Values of unlike kinds never match (the text ``"1"`` is not the
 integer 1): `key_kinds` names the kinds, and two tables are compared only where the kinds agree. Missing values and
 floats with a fraction are refused.
 """

@@ -132,7 +132,7 @@ class Manifest:
         Raises
         ------
         DataError
-            There is no file of that role, or it is not there (another host, P16).
+            There is no file of that role, or it is not there (it may be on another host).
         """
         if role not in self.files:
             raise DataError(f"{self.uri} has no {role!r} rows; it has {', '.join(map(repr, self.files))}")

@@ -32,7 +32,7 @@ def local_path(uri: str | Path) -> Path | None:
     Raises
     ------
     DataError
-        A ``file://`` URI names another host (P16), or a scheme is followed by one slash.
+        A ``file://`` URI names another host, or a scheme is followed by one slash.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def other_host_message(uri: str, host: str) -> str:
 
 
 def require_file(uri: str, what: str, written_on: str | None = None) -> None:
-    """Refuse a file that is not there; a local one of another host with both names (P16)."""
+    """Refuse a file that is not there; a local one of another host with both names."""
     system, path = file_system(uri)
     if system.exists(path):
         return
@@ -116,7 +116,7 @@ def require_file(uri: str, what: str, written_on: str | None = None) -> None:
 
 
 def safe_segment(text: str) -> str:
-    """Text as one segment of a path, valid on every store, unique and stable (P17).
+    """Text as one segment of a path, valid on every store, unique and stable.
 
     Letters, digits, ``.``, ``_`` and ``-`` stay; where anything else had to go, or the text is too long, eight
     hexadecimal digits of its SHA-256 follow, so that two texts never share a segment.

@@ -50,7 +50,7 @@ class RowProblems:
 
 @dataclass
 class UnknownLabels:
-    """Labels that are no class of the model, each with its rows (N7, N26)."""
+    """Labels that are no class of the model, each with its rows."""
 
     classes: Sequence[Any]
     rows: dict[Any, list[int]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class UnknownLabels:
 def check_scores(
     scores: Floats, numbers: npt.NDArray[np.intp], problems: RowProblems, model: str
 ) -> tuple[Floats, int]:
-    """Probabilities clipped to [0, 1] for rounding, and how many were; others are gathered as problems (N24).
+    """Probabilities clipped to [0, 1] for rounding, and how many were; others are gathered as problems.
 
     Shapes: ``scores`` (n,), ``numbers`` (n,) the rows' numbers in the table.
     """

@@ -16,7 +16,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "mlflow-calib",
         "name": "MLflow calibration",
-        "description": "Recalibrate MLflow models, prove their calibration error on unseen data, gate their promotion.",
+        "description": "Recalibrate MLflow models, bound their calibration error on unseen data, gate their promotion.",
         "integrations": [{"integration-name": INTEGRATION, "tags": ["ml"]}],
         "operators": [
             {

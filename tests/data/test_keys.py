@@ -30,7 +30,7 @@ def blake(text: str) -> int:
 
 
 def test_the_format_is_fixed() -> None:
-    """``printf '[1545,"UA"]' | b2sum -l 64`` prints e6c4124b4427b976."""
+    """``printf '[1545,"UA"]' | b2sum -l 64`` prints e6c4124b4427b976 (columns ``a`` and ``b``)."""
     table = pa.table({"flight": [1545], "carrier": ["UA"]})
     expected = 0xE6C4124B4427B976
     # columns sorted by name: carrier before flight gives the array ["UA",1545]

@@ -142,12 +142,15 @@ def games(real_data: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
     later[later.game % 2 == 0].to_parquet(folder / "even.parquet")
     later[later.game % 2 == 1].assign(label=1 - later.label).to_parquet(folder / "odd_swapped.parquet")
     uri = f"sqlite:///{folder}/mlflow.db"
+    (folder / "mlflow.db").touch()
     with connected(MlflowServer(uri)) as client:
         experiment = client.create_experiment("games", artifact_location=(folder / "artifacts").as_uri())
         signature = infer_signature(trained[["p"]], model.predict(trained[["p"]]))
         known = {"signature": signature, "pip_requirements": ["scikit-learn"]}  # inferring them takes long
         with mlflow.start_run(experiment_id=experiment):  # set_experiment would outlive this store
             mlflow.sklearn.log_model(model, name="base", registered_model_name="games-base", **known)
+            known |= {"pyfunc_predict_fn": "predict_proba"}
+            mlflow.sklearn.log_model(model, name="pyfunc", registered_model_name="games-pyfunc", **known)
     return Games(folder, uri)
 
 

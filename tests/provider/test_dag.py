@@ -73,6 +73,14 @@ def test_first_promotion_needs_no_champion(games: Any, run_dag: Callable[..., An
     assert xcom(run, "promote")["promoted"] is True
 
 
+def test_a_model_that_says_its_classes_not_is_told_them(games: Any, run_dag: Callable[..., Any], dag: DAG) -> None:
+    """A pyfunc model whose predict returns probabilities of declared classes."""
+    declared = {"base_model_uri": "models:/games-pyfunc/1", "base_score": "probability", "classes": [0, 1]}
+    run = run_dag(dag, **games.conf("pyfunc", **declared))
+    assert states(run) == dict.fromkeys(TASKS, "success")
+    assert games.alias("pyfunc") == "1"
+
+
 def test_run_is_named_and_paths_are_stable(games: Any, run_dag: Callable[..., Any], dag: DAG) -> None:
     """P17: run ids hold ':' and '+', paths hold neither."""
     run = run_dag(dag, **games.conf("named"))

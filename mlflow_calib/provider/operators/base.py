@@ -79,7 +79,7 @@ def run_tags(context: Context) -> dict[str, str]:
 
 
 def output_uri(work_uri: str, context: Context) -> str:
-    """Folder of this task below the work folder: the same for every try, another for every task and run (P17)."""
+    """Folder of this task below the work folder: the same for every try, another for every task and run."""
     from mlflow_calib.data.paths import join_uri, safe_segment
 
     task_instance = context["ti"]
