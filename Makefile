@@ -8,6 +8,7 @@ RESOLVE := $(VENV)-lock/bin/uv pip compile -q --universal --python-version 3.10 
   --no-emit-index-url --no-emit-find-links --no-annotate --no-header
 export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench matrix docs lock clean
 

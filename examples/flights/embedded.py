@@ -18,7 +18,7 @@ from typing import TextIO
 REPOSITORY = Path(__file__).resolve().parents[2]
 MARKER = ".made-by-the-flights-demo"
 OWN_ENTRIES = (
-    *("airflow", "artifacts", "work"),
+    *("airflow", "artifacts", "matplotlib", "work"),
     *("mlflow.db", "flights.parquet", "training.parquet", "demo.log", "months.json", "table.txt"),
     *("errors.png", "reliability.png"),
 )
@@ -88,6 +88,7 @@ def environment(folder: DemoFolder) -> dict[str, str]:
         "AIRFLOW_CONN_MLFLOW_DEFAULT": json.dumps(connection),
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "1",
+        "MPLCONFIGDIR": str(folder.root / "matplotlib"),
         "GIT_PYTHON_REFRESH": "quiet",  # MLflow looks for git and warns where there is none
     }
 

@@ -11,7 +11,7 @@ from mlflow_calib.core import intervals
 from mlflow_calib.core.intervals import ErrorStatistics
 from mlflow_calib.core.policy import Requirement
 from mlflow_calib.core.requirements import Reading, bounds_status, bounds_words
-from mlflow_calib.core.wording import about, count, figure
+from mlflow_calib.core.wording import count, figure, settling
 
 #: Of the champion against the limit; "none": there is no champion, "not judged": nothing could be said.
 CHAMPION_STATUSES = ("past the limit", "within", "not shown within", "none", "not judged")
@@ -102,8 +102,7 @@ def _settle(requirement: Requirement, bounds: ErrorBounds) -> str:
     limit = math.sqrt(requirement.limit) if requirement.squared else requirement.limit
     level, s = requirement.confidence_level or math.nan, bounds.statistics
     total = intervals.rows_that_would_settle(s, limit, level, bounds.by_group) if limit > 0 else None
-    more = None if total is None else about(total - s.n)
-    settle = "more rows alone may not settle it" if more is None else f"about {more} more rows would settle it"
+    settle = settling(None if total is None else total - s.n, s.n, bounds.actual > requirement.limit)
     if bounds.noise_floor is None:
         return settle
     floor = figure(bounds.noise_floor, requirement.limit)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mlflow_calib.core.paired import PairedDifference
 from mlflow_calib.core.policy import EVIDENCE_AGE, MSE_INCREASE, N_EVALUATION, Requirement
 from mlflow_calib.core.records import NUMBER, TEXT, field_problems, is_count, is_number, one_of, parse_time
-from mlflow_calib.core.wording import about, age_words, count, figure, percent
+from mlflow_calib.core.wording import age_words, count, figure, percent, settling
 from mlflow_calib.errors import EvidenceError, raise_problems
 
 #: The four that decide, the weightiest first: one of them is the whole verdict.
@@ -184,10 +184,8 @@ def _no_comparison(evidence: Mapping[str, Any]) -> Reading | None:
 def _more_rows(difference: PairedDifference, upper: float, limit: float) -> str:
     """The half width shrinks with the square root of the rows, at the same difference."""
     gap, half_width = abs(limit - difference.mean), upper - difference.mean
-    ratio = (half_width / gap) ** 2 if gap else math.inf
-    if not (difference.n * ratio <= 1e12):
-        return "the increase lies at the limit, so more rows alone may not settle it"
-    return f"about {about(max(1, math.ceil(difference.n * (ratio - 1))))} more rows would settle it"
+    more = max(1.0, difference.n * ((half_width / gap) ** 2 - 1)) if gap else None
+    return settling(more, difference.n, difference.mean > limit)
 
 
 def bounds_status(lower: float, upper: float, limit: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 _DIGITS = 3
 _ALL_DIGITS = 17
 _HOURS = 24
@@ -42,6 +44,25 @@ def about(rows: int) -> str:
     """
     step = 10 ** max(0, len(str(rows)) - 2)
     return count(-(-rows // step) * step)
+
+
+#: Beyond this many times the rows at hand nobody waits for them.
+FAR = 20
+
+
+def settling(more: float | None, n: int, above: bool) -> str:
+    """What more rows of the same kind would do: settle it as a pass or, where the estimate is above the limit, a fail.
+
+    >>> settling(1_150, 1_000, above=False)
+    'about 1,200 more rows like these would settle it as a pass'
+    >>> settling(2_300_000, 1_000, above=True), settling(None, 1_000, above=True)
+    ('the estimate lies too near the limit for more rows to settle it', 'more rows alone may not settle it')
+    """
+    if more is None:
+        return "more rows alone may not settle it"
+    if more > FAR * n:
+        return "the estimate lies too near the limit for more rows to settle it"
+    return f"about {about(math.ceil(more))} more rows like these would settle it as a {'fail' if above else 'pass'}"
 
 
 def percent(level: float) -> str:

@@ -141,7 +141,7 @@ def _dress(above: Axes, below: Axes, title: str | None) -> None:
     from matplotlib.ticker import MaxNLocator
 
     above.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    above.set_ylabel("positive rate, with 95 % interval", color=INK)
+    above.set_ylabel("positive rate, with 95 % interval by row", color=INK)
     legend = above.legend(loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0, frameon=False, fontsize=9)
     legend.set_title(title or "", prop=FontProperties(size=12))
     legend.set_alignment("left")
