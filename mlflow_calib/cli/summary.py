@@ -39,7 +39,8 @@ def _sentence(command: str, result: Mapping[str, Any]) -> str:
         return _verdict_sentence(result)
     if command == "promote":
         moved = "stands on" if result.get("promoted") else "was not moved to"
-        return f"alias {result.get('alias')} of {result.get('name')} {moved} version {result.get('version')}"
+        note = f" ({result['note']})" if result.get("note") else ""
+        return f"alias {result.get('alias')} of {result.get('name')} {moved} version {result.get('version')}{note}"
     done = {
         "score": "scored the data",
         "split": "split the predictions",

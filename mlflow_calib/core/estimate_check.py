@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared, plugin_squared
 from mlflow_calib.core.records import (
     CONFIDENCE_LEVEL,
     COUNT,
@@ -28,6 +30,10 @@ ESTIMATES = ("candidate", "base", "rival", "champion")
 COMPARISONS = ("mse_increase_over_champion", "mse_increase_over_base")
 #: Addition order moves a sum by this share.
 _ROUNDING = 1e-9
+#: Figures that agree to this are the same, however near zero they lie.
+_SMALLEST = 1e-12
+#: Every comparison that starts so names the model whose mean squared error is taken from the candidate's.
+_INCREASE = "mse_increase_over_"
 
 _ESTIMATE = {
     "statistics": TABLE,
@@ -89,7 +95,24 @@ def _estimate_problems(entry: Mapping[str, Any], where: str, rows: Rows) -> list
     if isinstance(statistics, Mapping):
         bins = _bins_problems(statistics, f"{where}.statistics", entry)
         problems += bins or _groups_problems(statistics, f"{where}.statistics.groups", entry, rows)
+        problems += [] if bins else _figures_problems(statistics, where, entry)
     return problems
+
+
+def _figures_problems(statistics: Mapping[str, Any], where: str, entry: Mapping[str, Any]) -> list[str]:
+    """Squares and root that the counts beside them do not give; bounds are recomputed by the verdict in any case."""
+    bins = ErrorStatistics(statistics["n"], statistics["k"], statistics["u"])
+    squared = debiased_squared(bins)
+    computed = {"squared_plugin": plugin_squared(bins), "squared_debiased": squared, "root": math.sqrt(max(squared, 0))}
+    return [
+        f"{where}.{name} must be {value}, as the statistics give it, got {shown(entry[name])}"
+        for name, value in computed.items()
+        if is_number(entry.get(name)) and not _same(entry[name], value)
+    ]
+
+
+def _same(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=_ROUNDING, abs_tol=_SMALLEST)
 
 
 def _bins_problems(statistics: Mapping[str, Any], where: str, entry: Mapping[str, Any]) -> list[str]:
@@ -173,3 +196,26 @@ def _comparison_problems(comparison: Mapping[str, Any], where: str, rows: Rows) 
     if (comparison["standard_error"] is None) != (free == 0):
         problems.append(f"{where}.standard_error must be null where degrees_of_freedom is 0, and only there")
     return problems
+
+
+def means_problems(comparisons: Any, estimates: Any) -> list[str]:
+    """Means of paired comparisons that the mean squared errors of the two models contradict."""
+    if not isinstance(comparisons, Mapping) or not isinstance(estimates, Mapping):
+        return []
+    candidate, problems = _mse(estimates, "candidate"), []
+    for name, comparison in comparisons.items():
+        other = _mse(estimates, name.removeprefix(_INCREASE)) if name.startswith(_INCREASE) else None
+        mean = comparison.get("mean") if isinstance(comparison, Mapping) else None
+        if candidate is None or other is None or mean is None or not is_number(mean):
+            continue
+        if not abs(mean - (candidate - other)) <= _ROUNDING:
+            problems.append(
+                f"comparisons.{name}.mean must be the difference of the two mse, {candidate - other}, got {shown(mean)}"
+            )
+    return problems
+
+
+def _mse(estimates: Mapping[str, Any], name: str) -> float | None:
+    entry = estimates.get(name)
+    mse = entry.get("mse") if isinstance(entry, Mapping) else None
+    return mse if is_number(mse) else None

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mlflow_calib.core.estimate_check import Rows, comparisons_problems, estimates_problems
+from mlflow_calib.core.estimate_check import Rows, comparisons_problems, estimates_problems, means_problems
 from mlflow_calib.core.records import (
     COUNT,
     LIST,
@@ -84,7 +84,8 @@ def check_evidence(document: Any) -> list[str]:
     """Every problem of an evidence record, as sentences; an empty list says it can be judged.
 
     Looks for missing and mistyped fields, numbers that are not finite, counts that cannot be, estimates of different
-    rows, evaluation rows that the candidate was fitted on, and a champion that is the candidate itself.
+    rows, evaluation rows that the candidate was fitted on, a champion that is the candidate itself, and figures that
+    the record's own statistics contradict.
     """
     problems = _not_json(document)
     if problems or not isinstance(document, Mapping):
@@ -95,6 +96,7 @@ def check_evidence(document: Any) -> list[str]:
     rows = Rows(_value(document, "data", "n"), _value(document, "data", "n_groups"))
     problems += estimates_problems(document.get("estimates"), rows)
     problems += comparisons_problems(document.get("comparisons"), rows)
+    problems += means_problems(document.get("comparisons"), document.get("estimates"))
     return list(dict.fromkeys(problems))
 
 
@@ -129,6 +131,8 @@ def _champion_problems(document: Mapping[str, Any]) -> list[str]:
     overlap = _value(document, "overlap", "champion_recalibration")
     if shared != overlap:
         problems.append(f"champion and overlap must count the same shared rows, got {shown(shared)}, {shown(overlap)}")
+    if _value(document, "estimates", "champion") is None:
+        problems.append("estimates.champion must be there where a champion with a version is recorded, got None")
     return problems + _itself(document, champion)
 
 

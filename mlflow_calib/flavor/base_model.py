@@ -17,6 +17,7 @@ from mlflow_calib.flavor.resolved import (
     ResolvedModel,
     folder_digest,
     model_id_of_version,
+    model_meta_of,
     resolve_model,
 )
 
@@ -129,7 +130,6 @@ def load_scorer(
         Where the model gives no probabilities that can be calibrated, with what to do.
     """
     import mlflow.pyfunc
-    from mlflow.models import Model
 
     model = mlflow.pyfunc.load_model(resolved.local_path, suppress_warnings=True)
     if resolved.calibrator is not None:
@@ -137,7 +137,7 @@ def load_scorer(
     else:
         source = score_source(model, score, classes)
         # the meta data's own signature is enforced on the frame, so scores equal those of the packaged model
-        meta = Model.load(resolved.local_path)
+        meta = model_meta_of(resolved.local_path)
         model = mlflow.pyfunc.PyFuncModel(model_meta=meta, model_impl=runtime.BaseScores(model, source))
     columns, required, tensor = _input_columns(model.metadata.signature, feature_columns)
     prepare = _to_numpy if tensor else _as_is

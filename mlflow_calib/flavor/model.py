@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_calib import runtime
-from mlflow_calib.errors import ModelError
+from mlflow_calib.errors import ModelError, raise_problems
 from mlflow_calib.flavor.artifact import model_meta, write_artifact
 from mlflow_calib.flavor.environment import (
     environment_arguments,
     get_default_conda_env,
     get_default_pip_requirements,
 )
+from mlflow_calib.flavor.names import model_name_problems
 from mlflow_calib.flavor.opened import opened
-from mlflow_calib.flavor.resolved import BUNDLE, FLAVOR_NAME, resolve_model
+from mlflow_calib.flavor.places import free_folder, make_folder
+from mlflow_calib.flavor.resolved import BUNDLE, FLAVOR_NAME, model_meta_of, resolve_model
+from mlflow_calib.flavor.tracking import require_tracking_uri
 from mlflow_calib.runtime import _load_pyfunc
 
 if TYPE_CHECKING:
@@ -90,12 +93,16 @@ def save_model(
     ------
     ModelError
         Where base model and calibrator do not fit together, with every reason.
+    InvalidInputError
+        Where ``calibrator`` is none, or ``path`` cannot be written or holds files already.
     """
+    folder = free_folder(path)
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
         packaged = calibrator.with_base_model(dict(base.facts))
         model = model_meta(base, packaged, signature, bundle_runtime, metadata, mlflow_model)
         environment = environment_arguments(base.folder, bundle_runtime, pip_requirements, extra_pip_requirements)
-        write_artifact(Path(path), base.folder, packaged, model, input_example, bundle_runtime, environment)
+        make_folder(folder)
+        write_artifact(folder, base.folder, packaged, model, input_example, bundle_runtime, environment)
 
 
 def log_model(
@@ -125,9 +132,15 @@ def log_model(
 
     With ``run_id`` the model is an output of that run. Without it MLflow takes the active run, and copies every metric
     which that holds at ``step`` onto the new model, those of other models too. Returns MLflow's ``ModelInfo``.
+
+    Raises InvalidInputError where no MLflow server is named, see `require_tracking_uri`, and for a name that no
+    registered model can have.
     """
     from mlflow.models import Model
 
+    require_tracking_uri()
+    if registered_model_name is not None and (problems := model_name_problems(registered_model_name)):
+        raise_problems(problems)
     params, tags = dict(params or {}), dict(tags or {})
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
         to_log = base
@@ -184,10 +197,10 @@ def _model_of_run(
 def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
     """Load a calibrated model as a Python object, with its calibrator.
 
-    Raises ModelError where the URI names no model, or one that this package did not write.
+    Raises ModelError where the URI names no model, or one that this package did not write, and InvalidInputError where
+    it is no URI, or names a model of a server and no server is named, see `require_tracking_uri`.
     """
     import mlflow.pyfunc
-    from mlflow.models import Model
 
     from mlflow_calib.core.calibrator import Calibrator
 
@@ -199,5 +212,5 @@ def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
         )
     base = mlflow.pyfunc.load_model(str(Path(resolved.local_path) / BUNDLE / "base_model"), suppress_warnings=True)
     document = dict(resolved.calibrator)
-    served = mlflow.pyfunc.PyFuncModel(Model.load(resolved.local_path), runtime.CalibratedPyfunc(base, document))
+    served = mlflow.pyfunc.PyFuncModel(model_meta_of(resolved.local_path), runtime.CalibratedPyfunc(base, document))
     return CalibratedModel(base, Calibrator.from_dict(document), served)

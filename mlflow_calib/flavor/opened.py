@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_calib import runtime
-from mlflow_calib.errors import ModelError, raise_problems
+from mlflow_calib.errors import InvalidInputError, ModelError, raise_problems
 from mlflow_calib.flavor.base_model import score_source
-from mlflow_calib.flavor.resolved import BUNDLE, ResolvedModel, resolve_model
+from mlflow_calib.flavor.resolved import BUNDLE, ResolvedModel, model_meta_of, resolve_model
 
 if TYPE_CHECKING:
     from mlflow_calib.core.calibrator import Calibrator
@@ -42,6 +42,8 @@ def opened(
     if isinstance(base_model, OpenedBase):  # log_model has opened it already
         yield base_model
         return
+    if not hasattr(calibrator, "with_base_model"):
+        raise InvalidInputError(f"calibrator must be what fit_calibrator returned, got {type(calibrator).__name__}")
     with tempfile.TemporaryDirectory() as scratch:
         if not isinstance(base_model, (str, Path, ResolvedModel)):
             folder = Path(scratch) / "base_model"
@@ -101,7 +103,6 @@ def _checked(
     calibrator: Calibrator,
 ) -> OpenedBase:
     import mlflow.pyfunc
-    from mlflow.models import Model
 
     document = runtime.read_calibrator(calibrator.to_json())
     if "python_function" not in resolved.flavors:
@@ -111,7 +112,7 @@ def _checked(
         loaded = mlflow.pyfunc.load_model(resolved.local_path, suppress_warnings=True)
         declared = document["classes"] if classes is None and score == "probability" else classes
         source = score_source(loaded, score, declared)
-    meta = Model.load(resolved.local_path)
+    meta = model_meta_of(resolved.local_path)
     problems = [*_class_problems(source["classes"], document), *_other_problems(meta, document)]
     if problems:
         raise_problems(problems, ModelError)

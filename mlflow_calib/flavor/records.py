@@ -18,7 +18,8 @@ from mlflow_calib.flavor.tracking import MlflowServer, connected
 _MLFLOW_SCHEMES = ("runs:/", "models:/", "mlflow-artifacts:/")
 __all__ = ["is_missing", "log_record", "read_record", "read_record_text", "text_sha256"]
 
-_FILE_OF_MODEL = re.compile(r"models:/(?P<model_id>m-[^/@]+)/(?P<path>.+)$")
+#: An id of 32 hexadecimal digits: "m-churn" is the name of a registered model.
+_FILE_OF_MODEL = re.compile(r"models:/(?P<model_id>m-[0-9a-f]{32})/(?P<path>.+)$")
 
 
 def log_record(server: MlflowServer, run_id: str, path: str, document: Mapping[str, Any] | str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from mlflow_calib.errors import ModelError, PromotionRefusedError
+from mlflow_calib.errors import ModelError, PromotionRefusedError, raise_problems
+from mlflow_calib.flavor.names import model_name_problems
 from mlflow_calib.flavor.records import is_missing
 from mlflow_calib.flavor.runs import RUN_KEY, quoted
 from mlflow_calib.flavor.tracking import MlflowServer, connected
@@ -29,6 +30,19 @@ def champion_version(client: Any, name: str, alias: str = "champion") -> str | N
             raise
         return None
     return None if version is None else str(version)
+
+
+def registered_model_exists(client: Any, name: str) -> bool:
+    """Whether there is a registered model of this name; without one an alias of it is a slip of the pen."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.get_registered_model(name)
+    except MlflowException as error:
+        if not is_missing(error):
+            raise
+        return False
+    return True
 
 
 def registered_version(client: Any, name: str, run_key: str) -> str | None:
@@ -53,9 +67,13 @@ def register_candidate(
     Idempotent by ``run_key``: a version that carries it is returned as it stands, whatever ``model_uri`` says, so a
     retry adds none. Ask `registered_version` first to spare the logging too. The registered model is created where
     it is missing.
+
+    Raises InvalidInputError for a name that no registered model can have.
     """
     import mlflow
 
+    if problems := model_name_problems(name):
+        raise_problems(problems)
     all_tags = {**(tags or {}), STATUS: "candidate"}
     all_tags |= {RUN_KEY: run_key} if run_key else {}
     all_tags |= {"mlflow_calib.run_id": run_id} if run_id else {}

@@ -14,10 +14,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mlflow_calib import runtime
-from mlflow_calib.errors import ModelError
+from mlflow_calib.errors import InvalidInputError, ModelError
+from mlflow_calib.flavor.places import local_problem
 from mlflow_calib.flavor.records import is_missing
 from mlflow_calib.flavor.runs import quoted
-from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.flavor.tracking import MlflowServer, connected, require_tracking_uri
 
 FLAVOR_NAME = "mlflow_calib"
 #: Where a calibrated model keeps its parts, below the folder of the model.
@@ -26,6 +27,9 @@ BUNDLE = "data/bundle"
 _ADDED_BY_READING = ("registered_model_meta", "__pycache__")
 _VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))/?$")
 _MODEL_ID = re.compile(r"models:/(?P<model_id>m-[^/@]+)/?$")
+_OF_A_SERVER = ("models:", "runs:", "mlflow-artifacts:")
+#: The least that a URI of MLflow's own schemes must hold.
+_SHAPES = {"models": re.compile(r"models:/+[^/]+"), "runs": re.compile(r"runs:/[^/]+/.+")}
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,27 @@ def resolve_model(
     ------
     ModelError
         Where the model, its version or its alias does not exist; the message lists what does.
+    InvalidInputError
+        Where ``uri`` is no URI of a model, and where no server is named although one is needed.
     """
+    _require_model_uri(uri)
     local = _local_folder(uri)
     if local is not None:
         return _describe(local.as_uri(), None, None, None, local)
     if server is None:
-        import mlflow
-
-        return _resolve_remote(mlflow.MlflowClient(), str(uri), dst_path)
+        return _resolve_remote(_global_client(str(uri)), str(uri), dst_path)
     with connected(server) as client:
         return _resolve_remote(client, str(uri), dst_path)
+
+
+def _require_model_uri(uri: Any) -> None:
+    remedy = "give models:/<name>/<version>, models:/<name>@<alias>, runs:/<run id>/<model name>, or a folder"
+    if not isinstance(uri, (str, os.PathLike)) or not (text := os.fspath(uri)) or not isinstance(text, str):
+        raise InvalidInputError(f"a model must be named by its URI or folder, got {uri!r}; {remedy}")
+    scheme = text.partition(":")[0].lower()
+    incomplete = scheme in _SHAPES and not _SHAPES[scheme].match(text)
+    if scheme in ("http", "https") or incomplete:
+        raise InvalidInputError(f"a model must be named by its URI or folder, got {text!r}; {remedy}")
 
 
 def _local_folder(uri: str | os.PathLike[str]) -> Path | None:
@@ -88,6 +103,8 @@ def _local_folder(uri: str | os.PathLike[str]) -> Path | None:
         path = _path_on_this_host(text)
     elif re.match(r"[a-z][a-z0-9+-]+:/", text):
         return None
+    if problem := local_problem(path.resolve()):
+        raise ModelError(f"a model cannot be loaded from {path}: {problem}")
     if not (path / "MLmodel").is_file():
         raise ModelError(
             f"a model folder must hold the file MLmodel, and {path} does not; give a folder or a model URI"
@@ -102,6 +119,16 @@ def _path_on_this_host(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
+def _global_client(uri: str) -> Any:
+    """A client of MLflow's global URIs; None for a model in plain storage, which needs no server."""
+    import mlflow
+
+    if not uri.startswith(_OF_A_SERVER):
+        return None
+    require_tracking_uri()
+    return mlflow.MlflowClient()
+
+
 def _resolve_remote(client: Any, uri: str, dst_path: str | None) -> ResolvedModel:
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -114,21 +141,32 @@ def _resolve_remote(client: Any, uri: str, dst_path: str | None) -> ResolvedMode
         if not is_missing(error):
             raise
         raise ModelError(f"there is no model at {uri} ({error}); check the id and the server") from error
+    except ImportError as error:
+        raise ModelError(f"{uri} cannot be read here: {error}; install the package of this storage") from error
     if not (local / "MLmodel").is_file():
         raise ModelError(f"{uri} must be a model with the file MLmodel, and it holds none; log the model again")
     return _describe(pinned, name, version, model_id, local)
 
 
 def _describe(uri: str, name: str | None, version: str | None, model_id: str | None, local: Path) -> ResolvedModel:
-    from mlflow.models import Model
-
-    meta = Model.load(str(local))
+    meta = model_meta_of(local)
     model_id = model_id or meta.model_id
     if uri.startswith("runs:/") and model_id:
         uri = f"models:/{model_id}"
     calibrator = read_local_calibrator(local) if FLAVOR_NAME in meta.flavors else None
     flavors = tuple(sorted(meta.flavors))
     return ResolvedModel(uri, name, version, model_id, str(local), folder_digest(local), flavors, calibrator)
+
+
+def model_meta_of(folder: str | os.PathLike[str]) -> Any:
+    """MLflow's ``Model`` of a local folder; ``Model.load`` would take the path for a URI and decode it."""
+    import yaml  # type: ignore[import-untyped]  # MLflow's own dependency; it ships without types
+    from mlflow.models import Model
+
+    try:
+        return Model.from_dict(yaml.safe_load((Path(folder) / "MLmodel").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise ModelError(f"the file MLmodel of {folder} is damaged ({error}); fetch or log the model again") from error
 
 
 def read_local_calibrator(folder: Path) -> dict[str, Any]:

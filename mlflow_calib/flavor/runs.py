@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from mlflow_calib.errors import InvalidInputError, raise_problems
-from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.data.paths import safe_segment
+from mlflow_calib.errors import InvalidInputError, ModelError, raise_problems
+from mlflow_calib.flavor.names import experiment_problems
+from mlflow_calib.flavor.tracking import MlflowServer, connected, sqlite_file
 
 #: Tag that holds the key by which a retry finds its run and its model version.
 RUN_KEY = "mlflow_calib.run_key"
@@ -72,6 +72,29 @@ def find_run(client: Any, experiment_id: str, run_key: str) -> str | None:
     return str(runs[0].info.run_id) if runs else None
 
 
+def require_run(client: Any, run_id: str) -> None:
+    """Refuse to go on with a run that was deleted, to which nothing can be added.
+
+    Raises
+    ------
+    ModelError
+        The run is deleted, or gone for good.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        stage = client.get_run(run_id).info.lifecycle_stage
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise ModelError(f"run {run_id} must hold the records of its model, and is gone; fit again") from error
+    if stage == "deleted":
+        raise ModelError(
+            f"run {run_id} must hold the records of its model, and was deleted; restore it, or fit again "
+            f"(MlflowClient().restore_run({run_id!r}))"
+        )
+
+
 def _end_run(server: MlflowServer, run_id: str, status: str) -> None:
     """End the run; after a failure of the block, a server that does not answer must not hide that failure."""
     try:
@@ -91,6 +114,8 @@ def experiment_id_of(client: Any, server: MlflowServer, name: str | None) -> str
     """
     from mlflow.exceptions import MlflowException
 
+    if problems := experiment_problems(name):
+        raise_problems(problems)
     name = name or "Default"
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
@@ -106,10 +131,10 @@ def experiment_id_of(client: Any, server: MlflowServer, name: str | None) -> str
 
 
 def _artifact_location(server: MlflowServer, name: str) -> str | None:
-    if not server.tracking_uri.startswith("sqlite:///"):
+    database = sqlite_file(server.tracking_uri)
+    if database is None:
         return None
-    database = Path(server.tracking_uri.removeprefix("sqlite:///").split("?")[0]).absolute()
-    return (database.parent / "mlartifacts" / quote(name, safe="")).as_uri()
+    return (database.parent / "mlartifacts" / safe_segment(name)).as_uri()
 
 
 def quoted(value: str) -> str:

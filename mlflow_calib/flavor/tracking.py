@@ -12,9 +12,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mlflow_calib.errors import InvalidInputError, raise_problems
+from mlflow_calib.flavor.places import local_problem
 
 TRACKING = "MLFLOW_TRACKING_URI"
 REGISTRY = "MLFLOW_REGISTRY_URI"
@@ -96,6 +98,44 @@ class MlflowServer:
         return {**self.environment, **uris}
 
 
+def sqlite_file(tracking_uri: str) -> Path | None:
+    """The file of a SQLite store; None for any other store, and for one in memory."""
+    found = re.match(r"sqlite(\+\w+)?:///(?P<path>[^?]+)", tracking_uri)
+    return None if found is None or found["path"] == ":memory:" else Path(found["path"]).absolute()
+
+
+def require_tracking_uri() -> None:
+    """Refuse to work with MLflow's global URIs where nobody has set one: MLflow would make ``./mlflow.db``.
+
+    ``mlflow.set_tracking_uri``, ``MLFLOW_TRACKING_URI`` and an active run all name a server.
+
+    Raises
+    ------
+    InvalidInputError
+        With the remedy.
+    """
+    import mlflow
+
+    if mlflow.is_tracking_uri_set() or mlflow.active_run() is not None:
+        return
+    raise InvalidInputError(
+        f"{TRACKING} must name the MLflow server, and it is not set; set it in the environment, or call "
+        "mlflow.set_tracking_uri(...) first. Nothing is written to a local file in its place"
+    )
+
+
+def _require_store(uri: str) -> None:
+    """Refuse a SQLite file that is not there, which MLflow would make: it is almost always misspelt."""
+    file = sqlite_file(uri)
+    if file is not None and (problem := local_problem(file)):
+        raise InvalidInputError(f"the MLflow store {_without_secrets(uri)} cannot be opened: {problem}")
+    if file is not None and not file.is_file():
+        raise InvalidInputError(
+            f"the MLflow store {_without_secrets(uri)} must exist, and there is no file {file}; name the one you mean, "
+            f"or make a new one with: mlflow db upgrade {_without_secrets(uri)}"
+        )
+
+
 @contextmanager
 def connected(server: MlflowServer) -> Iterator[Any]:
     """Set MLflow's global tracking and registry URI to ``server``, and restore both; yields an ``MlflowClient``.
@@ -104,11 +144,18 @@ def connected(server: MlflowServer) -> Iterator[Any]:
     without this function sees the URIs of whoever holds it. Blocks nest in one thread, and an inner server never sees
     the credentials of an outer one. Afterwards the URIs, pinned or unset, and the
     environment are what they were, whatever happened inside.
+
+    Raises
+    ------
+    InvalidInputError
+        The server is a SQLite file that does not exist; none is made.
     """
     import mlflow
 
     with _LOCK:
         variables = server.variables()
+        for uri in dict.fromkeys((variables[TRACKING], variables[REGISTRY])):
+            _require_store(uri)
         before = _environment({*_QUIET, *variables, *_ambient()})
         pinned = _pinned_uris(mlflow)
         ambient = {name: _ambient().get(name, value) for name, value in before.items()}

@@ -13,10 +13,13 @@ from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.errors import EvidenceError, InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import BUNDLE, folder_digest, model_id_of_version, resolve_model
 from mlflow_calib.flavor.records import read_record_text, text_sha256
+from mlflow_calib.flavor.runs import require_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 
 #: Tag of a version that names the run it was fitted in.
 RUN_ID = "mlflow_calib.run_id"
+#: Tags of a version with the digest of what ``evaluate`` and ``gate`` left last.
+EVIDENCE_SHA256, VERDICT_SHA256 = "mlflow_calib.evidence_sha256", "mlflow_calib.gate.verdict_sha256"
 _RUN = re.compile(r"runs:/(?P<run_id>[^/]+)/")
 _VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>\d+))/?$")
 
@@ -25,7 +28,8 @@ _VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<versio
 class Candidate:
     """A registered version of a calibrated model.
 
-    ``digest`` is the sha256 over the base model's digest and the text of ``calibrator.json``, see `model_digest`.
+    ``digest`` is the sha256 over the base model's digest and the text of ``calibrator.json``, see `model_digest`;
+    ``run_id`` is the run of the fit that registered it, ``copied_from`` the version that a copied one names.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Candidate:
     calibrator: Calibrator
     calibrator_sha256: str
     digest: str
+    copied_from: str | None = None
 
     @property
     def model_uri(self) -> str:
@@ -79,19 +84,67 @@ def find_candidate(server: MlflowServer, handed: Mapping[str, Any]) -> Candidate
     """
     with connected(server) as client:
         version = _version(client, handed)
-        run_id = version.tags.get(RUN_ID) or version.run_id
         model_id = model_id_of_version(client, version)
         uri = f"models:/{version.name}/{version.version}"
         text = _calibrator_text(server, uri)
     sha256 = text_sha256(text)
     _same_calibrator(uri, sha256, handed)
-    calibrator = Calibrator.from_json(text)
+    calibrator = read_calibrator(text, uri)
     digest = model_digest(str((calibrator.base_model or {}).get("digest")), text)
-    return Candidate(str(version.name), str(version.version), model_id, run_id or None, calibrator, sha256, digest)
+    copied_from = str(version.source) if _VERSION.match(str(version.source)) else None
+    run_id = version.tags.get(RUN_ID)
+    return Candidate(str(version.name), str(version.version), model_id, run_id, calibrator, sha256, digest, copied_from)
+
+
+def read_calibrator(text: str, where: str) -> Calibrator:
+    """The calibrator of a text that should be one.
+
+    Raises
+    ------
+    ModelError
+        The text is cut off, damaged, or of a schema that this release does not know.
+    """
+    try:
+        return Calibrator.from_json(text)
+    except (ValueError, TypeError, LookupError) as error:
+        raise ModelError(f"the calibrator of {where} cannot be read: {error}") from error
+
+
+def require_own_run(server: MlflowServer, candidate: Candidate) -> str:
+    """The run that holds the candidate's records, to which more may be added.
+
+    Raises
+    ------
+    EvidenceError
+        The version is a copy: it shares the run of its original, whose records it would overwrite. Or it was not
+        registered by fit.
+    ModelError
+        The run was deleted.
+    """
+    if candidate.copied_from:
+        raise EvidenceError(
+            f"{candidate.model_uri} must have a run of its own, and is a copy of {candidate.copied_from}, whose "
+            f"records would be overwritten; evaluate, judge and promote {candidate.copied_from}"
+        )
+    if candidate.run_id is None:
+        raise EvidenceError(
+            f"{candidate.model_uri} must name the run it was fitted in, and names none; register it by fit"
+        )
+    with connected(server) as client:
+        require_run(client, candidate.run_id)
+    return candidate.run_id
 
 
 def verify_base_model(server: MlflowServer, candidate: Candidate) -> None:
-    """Refuse a candidate whose nested base model is not the one that its calibrator was packaged with."""
+    """Refuse a candidate whose nested base model is not the one that its calibrator was packaged with.
+
+    ``calibrator.json`` is part of the candidate's digest, which evidence, verdict and promotion are held against.
+
+    Raises
+    ------
+    EvidenceError
+        The artifact was changed after it was logged.
+    """
     folder = Path(resolve_model(server, candidate.model_uri).local_path) / BUNDLE / "base_model"
     found, recorded = folder_digest(folder), candidate.base_model.get("digest")
     if found != recorded:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.data.partitions import PartitionsManifest
 from mlflow_calib.errors import EvidenceError
 from mlflow_calib.flavor.records import log_record, read_record_text
 from mlflow_calib.flavor.registry import tag_version
 from mlflow_calib.flavor.runs import log_metrics
 from mlflow_calib.flavor.tracking import MlflowServer, connected
-from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate, verify_base_model
+from mlflow_calib.steps.candidate import (
+    Candidate,
+    as_tags,
+    find_candidate,
+    read_calibrator,
+    require_own_run,
+    verify_base_model,
+)
 from mlflow_calib.steps.contenders import Sums, add_up
 from mlflow_calib.steps.evaluated import build_record, metrics_of
-from mlflow_calib.steps.evaluation_rows import DataDigest, contenders_of, iter_batches
+from mlflow_calib.steps.evaluation_rows import DataDigest, contenders_of, iter_batches, require_no_overlap
 from mlflow_calib.steps.hand_over import give, take
 from mlflow_calib.steps.opening import open_partitions, open_policy
 
@@ -60,17 +66,23 @@ def evaluate(
     Raises
     ------
     EvidenceError
-        The candidate was fitted on other partitions, is the champion itself, or was changed since it was logged.
+        The candidate was fitted on other partitions, is the champion itself, was changed since it was logged, or is a
+        copy of another version. Or evaluation rows are recalibration rows too.
     DataError
         The evaluation data are missing or changed.
+    ModelError
+        The run of the candidate was deleted, or its calibrator or rival is damaged.
     """
     server = server or MlflowServer.from_environment()
     rules = open_policy(policy)
     manifest, digest = open_partitions(partitions)
     found = find_candidate(server, take(candidate, "mlflow_calib.fit/1", "candidate"))
+    run_id = require_own_run(server, found)
     _require_fit(found, manifest, digest)
+    require_no_overlap(manifest)
     verify_base_model(server, found)
-    rival = Calibrator.from_json(read_record_text(server, f"runs:/{found.run_id}/{FOLDER}/rival.json"))
+    where = f"runs:/{run_id}/{FOLDER}/rival.json"
+    rival = read_calibrator(read_record_text(server, where), where)
     contenders = contenders_of(manifest, found.calibrator, rival)
     data = DataDigest()
     sums = add_up(contenders, iter_batches(manifest, data, found.calibrator.score_kind, progress=progress))
@@ -80,10 +92,6 @@ def evaluate(
 
 def _require_fit(candidate: Candidate, manifest: PartitionsManifest, digest: str) -> None:
     """Refuse a candidate of other partitions, and one that is its own champion (N20)."""
-    if candidate.run_id is None:
-        raise EvidenceError(
-            f"{candidate.model_uri} must name the run it was fitted in, and names none; register it by fit"
-        )
     fitted_on = candidate.calibrator.facts.get("partitions") or {}
     if fitted_on.get("sha256") != digest:
         raise EvidenceError(

@@ -8,7 +8,7 @@ from typing import Any
 from mlflow_calib import __version__
 from mlflow_calib.core.evidence import estimate_entry, evidence_record
 from mlflow_calib.core.policy import CALIBRATION_ERROR, Policy
-from mlflow_calib.data.partitions import EVALUATION, PartitionsManifest
+from mlflow_calib.data.partitions import PartitionsManifest
 from mlflow_calib.steps.candidate import Candidate
 from mlflow_calib.steps.contenders import Contender, Sums
 from mlflow_calib.steps.evaluation_rows import rows_the_champion_was_fitted_on
@@ -33,10 +33,10 @@ def build_record(
     return evidence_record(
         candidate=candidate.to_dict(),
         champion=_champion_facts(manifest),
-        data=_data_facts(manifest, digest, data_sha256),
+        data=_data_facts(manifest, digest, data_sha256, sums),
         estimates=_estimates(contenders, sums, policy),
         comparisons={name: paired.finish() for name, paired in sums.comparisons.items()},
-        recalibration_overlap=manifest.overlap["recalibration"],
+        recalibration_overlap=0,  # counted in the files by ``require_no_overlap``
         base_training_overlap=manifest.overlap["base_training"],
         mlflow_calib_version=__version__,
         run_id=candidate.run_id,
@@ -81,15 +81,17 @@ def _champion_facts(manifest: PartitionsManifest) -> dict[str, Any] | None:
     }
 
 
-def _data_facts(manifest: PartitionsManifest, digest: str, data_sha256: str) -> dict[str, Any]:
-    evaluation = manifest.files[EVALUATION]
+def _data_facts(manifest: PartitionsManifest, digest: str, data_sha256: str, sums: Sums) -> dict[str, Any]:
+    """Rows and groups are counted in the file; what the manifest says of them is not taken."""
+    counted = sums.statistics["candidate"].finish()
+    groups = counted.group_moments
     return {
         "partitions_uri": manifest.uri,
         "manifest_sha256": digest,
         "source_uris": list(dict(manifest.source["uris"]).values()),
         "sha256": data_sha256,
-        "n": evaluation["n"],
-        "n_groups": evaluation["n_groups"],
+        "n": counted.n,
+        "n_groups": None if groups is None else groups.G,
         "group_column": manifest.group_column,
         "evaluation_period": manifest.split.get("evaluation_period"),
         "recalibration_period": manifest.split.get("recalibration_period"),

@@ -16,11 +16,11 @@ from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.scores import clean_rows
 from mlflow_calib.core.split import count_overlap
 from mlflow_calib.data.keys import sorted_digest
-from mlflow_calib.data.partitions import EVALUATION, PartitionsManifest
+from mlflow_calib.data.partitions import EVALUATION, RECALIBRATION, PartitionsManifest
 from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL
 from mlflow_calib.data.records import same_sha256
 from mlflow_calib.data.tables import iter_tables, open_table
-from mlflow_calib.errors import DataError, InvalidInputError
+from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError
 from mlflow_calib.steps.contenders import (
     Batch,
     Contender,
@@ -76,6 +76,27 @@ def iter_batches(
             groups = rows[GROUP].to_numpy() if manifest.group_column else None
             yield Batch(clean.scores, clean.outcomes, groups=groups, **scored)
             bar.update(rows.num_rows)
+
+
+def require_no_overlap(manifest: PartitionsManifest) -> None:
+    """Refuse evaluation rows that are recalibration rows too, counted in the files whatever the manifest says.
+
+    Raises
+    ------
+    EvidenceError
+        With the number of rows that stand in both files.
+    DataError
+        A file is not sorted by distinct key hashes.
+    """
+    hashes = {role: manifest.key_hashes(role) for role in (RECALIBRATION, EVALUATION)}
+    for role, found in hashes.items():
+        if not (found[1:] > found[:-1]).all():
+            raise DataError(f"{manifest.file_uri(role)} must be sorted by distinct key hashes; split again")
+    if shared := count_overlap(hashes[EVALUATION], hashes[RECALIBRATION]):
+        raise EvidenceError(
+            f"no evaluation row may be among the recalibration rows, and {shared} of {len(hashes[EVALUATION])} in "
+            f"{manifest.uri} are; split again"
+        )
 
 
 def champion_column(manifest: PartitionsManifest, name: str) -> Floats:

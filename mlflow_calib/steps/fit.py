@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_calib.core.records import digest as digest_of
+from mlflow_calib.core.records import is_count
 from mlflow_calib.data.partitions import PartitionsManifest
 from mlflow_calib.errors import raise_problems
+from mlflow_calib.flavor.names import experiment_problems, model_name_problems
 from mlflow_calib.flavor.records import log_record
 from mlflow_calib.flavor.registry import register_candidate, registered_version
 from mlflow_calib.flavor.runs import log_metrics, start_or_reuse_run
@@ -74,8 +76,8 @@ def fit(
     Registering is the last act: where anything fails before it the run is FAILED and no version is left.
     """
     server = server or MlflowServer.from_environment()
+    arguments = _arguments(name, calibrator, experiment)
     manifest, digest = open_partitions(partitions)
-    arguments = _arguments(name, calibrator)
     key = _run_key(digest, name, arguments, run_tags or {})
     version = _earlier_version(server, name, key)
     if version is None:
@@ -86,17 +88,21 @@ def fit(
     return _result(server, name, version)
 
 
-def _arguments(name: str, calibrator: Mapping[str, Any] | None) -> dict[str, Any]:
+def _arguments(name: Any, calibrator: Any, experiment: Any) -> dict[str, Any]:
+    problems = [*model_name_problems(name), *experiment_problems(experiment or None)]
+    if calibrator is not None and not isinstance(calibrator, Mapping):
+        problems.append(f"calibrator must be a table of arguments, such as {{'n_bins': 10}}, got {calibrator!r}")
+        calibrator = None
     given = {key: value for key, value in (calibrator or {}).items() if value is not None and value != ""}
-    problems = [
+    problems += [
         f"calibrator has no argument {key!r}; it has {', '.join(ARGUMENTS)}" for key in given if key not in ARGUMENTS
     ]
     if given.get("reduction", "binary") != "binary":
         problems.append(f'the steps calibrate binary models: reduction must be "binary", got {given["reduction"]!r}')
     if not isinstance(given.get("parts", ""), str):
         problems.append(f'parts must be "auto", "disjoint" or "shared" in a step, got {given["parts"]!r}')
-    if not isinstance(name, str) or not name.strip():
-        problems.append(f"name must be that of a registered model, got {name!r}")
+    if not is_count(given.get("seed", 0)):
+        problems.append(f"seed must be a whole number of at least 0, got {given['seed']!r}")
     if problems:
         raise_problems(problems)
     return given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,8 @@ from mlflow_calib.errors import EvidenceError
 from mlflow_calib.flavor.records import log_record, read_record_text, text_sha256
 from mlflow_calib.flavor.registry import STATUS, tag_version
 from mlflow_calib.flavor.tracking import MlflowServer, connected
-from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate
+from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate, require_own_run
+from mlflow_calib.steps.given_evidence import changed, mismatch
 from mlflow_calib.steps.hand_over import give, take
 from mlflow_calib.steps.opening import open_policy, parse_json
 
@@ -26,7 +26,6 @@ _LONGEST_REASON = 300
 #: MLflow keeps at most 5,000 characters of a version's description; the oldest verdicts make room.
 _LONGEST_DESCRIPTION, _LONGEST_LINE = 4900, 1000
 _LINE_STARTS = "Calibration gate, evidence of "
-_RUN = re.compile(r"runs:/(?P<run_id>[^/]+)/")
 
 
 def gate(
@@ -38,6 +37,11 @@ def gate(
     """Judge the evidence, log the verdict on the candidate's run, and set tags and text of its version.
 
     A verdict that blocks is returned, not raised: the caller decides what to do, and looks at ``blocks``.
+
+    Evidence counts only where it is the record that ``evaluate`` left for this version: its digest must be the tag
+    ``mlflow_calib.evidence_sha256`` of the version, its run that of the fit, and the model still the one evaluated.
+    Anything else gives "no verdict", recorded on the run of the candidate. That stops mix-ups, stale files and edited
+    copies; whoever may write to the registry can set the tag too, and signed evidence comes in a later release.
 
     Parameters
     ----------
@@ -58,34 +62,27 @@ def gate(
     Raises
     ------
     EvidenceError
-        The record is missing, is not the one that was handed over, or names no version and no run.
+        The record is missing, is not the one that was handed over, or names no version; or the version is a copy.
     InvalidInputError
         The policy is wrong; all its mistakes at once.
     ModelError
-        The version that the evidence speaks of does not exist.
+        The version that the evidence speaks of does not exist, or its run was deleted.
     """
     server = server or MlflowServer.from_environment()
     handed = take(evidence, "mlflow_calib.evaluate/1", "evidence")
     rules = open_policy(policy)
     text = read_record_text(server, handed["uri"], handed.get("sha256"))
     document = parse_json(text, handed["uri"])
-    run_id = _run_of(handed, document)
     candidate = find_candidate(server, {"model_uri": _model_uri(handed, document)})
-    verdict = _verdict(document, rules, candidate, handed)
+    run_id = require_own_run(server, candidate)
     about_evidence = {"uri": handed["uri"], "sha256": text_sha256(text)}
+    not_its_own = mismatch(document, candidate, handed) or changed(server, candidate, about_evidence)
+    verdict = _verdict(document, rules, candidate, not_its_own)
     record = {**verdict.to_dict(), "evidence": about_evidence, "policy": rules.to_dict(), "run_id": run_id}
     uri, sha256 = log_record(server, run_id, f"{FOLDER}/verdict.json", record)
     result = _result(uri, sha256, run_id, candidate, verdict)
     _stand_on_version(server, candidate, verdict, result, about_evidence, document)
     return result
-
-
-def _run_of(handed: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    found = _RUN.match(handed["uri"])
-    run_id = document.get("run_id") or handed.get("run_id") or (found and found["run_id"])
-    if not isinstance(run_id, str) or not run_id:
-        raise EvidenceError(f"evidence {handed['uri']} must name its run, and names none; evaluate again")
-    return run_id
 
 
 def _model_uri(handed: Mapping[str, Any], document: Mapping[str, Any]) -> str:
@@ -99,39 +96,22 @@ def _model_uri(handed: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return uri
 
 
-def _verdict(document: Mapping[str, Any], rules: Policy, candidate: Candidate, handed: Mapping[str, Any]) -> Verdict:
-    """The verdict on this version; evidence of another model gives none, whatever its figures."""
+def _verdict(document: Mapping[str, Any], rules: Policy, candidate: Candidate, not_its_own: str | None) -> Verdict:
+    """The verdict on this version; evidence that is not of it gives none, whatever its figures."""
     verdict = judge(document, rules)
-    mismatch = _mismatch(document, candidate, handed)
-    if mismatch is None or rules.mode == "off":
+    if not_its_own is None or rules.mode == "off":
         return verdict
     none = judge(None, rules)
-    sentence = f"{candidate.name} version {candidate.version}: no verdict: {mismatch}"
+    mode = "" if rules.mode == "enforce" else f" ({rules.mode}: blocks nothing)"
+    sentence = f"{candidate.name} version {candidate.version}: no verdict{mode}: {not_its_own}"
     return replace(
         none,
-        reasons=(mismatch,),
+        reasons=(not_its_own,),
         sentence=sentence,
         candidate=verdict.candidate,
         champion=verdict.champion,
         evidence_digest=verdict.evidence_digest,
     )
-
-
-def _mismatch(document: Mapping[str, Any], candidate: Candidate, handed: Mapping[str, Any]) -> str | None:
-    """What says that the evidence is not of the registered version; None where it is."""
-    speaks_of = document.get("candidate")
-    speaks_of = speaks_of if isinstance(speaks_of, Mapping) else {}
-    if handed.get("model_uri") not in (None, candidate.model_uri):
-        return (
-            f"the evidence speaks of {candidate.model_uri} and was handed over for {handed['model_uri']}; "
-            "evaluate the version that is to be judged"
-        )
-    if speaks_of.get("digest") != candidate.digest:
-        return (
-            f"the evidence speaks of a model with digest {speaks_of.get('digest')}, and {candidate.model_uri} has "
-            f"{candidate.digest}; evaluate this version"
-        )
-    return None
 
 
 def _result(uri: str, sha256: str, run_id: str, candidate: Candidate, verdict: Verdict) -> dict[str, Any]:

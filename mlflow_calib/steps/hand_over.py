@@ -32,7 +32,7 @@ def take(value: Any, expected_schema: str, parameter: str | None = None) -> dict
     InvalidInputError
         Nothing was handed over (the earlier task was skipped), or the result of another step.
     DataError
-        It names a local file that is not here, and another host wrote it: both hosts (P16).
+        It names a local file that is not here, and another host wrote it: both hosts.
     """
     name = parameter or expected_schema.partition("/")[0].rpartition(".")[2]
     step = expected_schema.partition("/")[0].rpartition(".")[2]
@@ -66,7 +66,7 @@ def give(
     Raises
     ------
     InvalidInputError
-        A figure is no plain finite number, text, truth or None, or the dict is over 1 KB (P1, P2).
+        A figure is no plain finite number, text, truth or None, or the dict is over 1 KB.
     """
     own = {"schema": f"mlflow_calib.{step}/1", "uri": uri, "sha256": sha256, "run_id": run_id, "model_uri": model_uri}
     result = {**own, "version": version, **figures}

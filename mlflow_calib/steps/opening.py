@@ -23,7 +23,7 @@ def open_partitions(partitions: Mapping[str, Any] | str) -> tuple[PartitionsMani
     """
     handed = take(partitions, "mlflow_calib.split/1", "partitions")
     manifest = read_partitions(handed["uri"], handed.get("sha256"), handed.get("hostname"))
-    return manifest, f"sha256:{records.sha256_of_file(manifest.uri)}"
+    return manifest, records.sha256_of_file(manifest.uri)
 
 
 def open_policy(policy: Mapping[str, Any] | str | None) -> Policy:

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from mlflow_calib import __version__
 from mlflow_calib.core.verdict import Verdict
-from mlflow_calib.errors import EvidenceError, InvalidInputError, PromotionRefusedError
-from mlflow_calib.flavor.records import log_record, read_record_text, text_sha256
+from mlflow_calib.errors import PromotionRefusedError, raise_problems
+from mlflow_calib.flavor.names import alias_problems
+from mlflow_calib.flavor.records import log_record
 from mlflow_calib.flavor.registry import champion_version, promote_alias, tag_version
 from mlflow_calib.flavor.tracking import MlflowServer, connected
-from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate
+from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate, require_own_run, verify_base_model
+from mlflow_calib.steps.given_verdict import (
+    GivenVerdict,
+    read_verdict,
+    require_evidence,
+    require_fresh,
+    require_latest_verdict,
+    require_own_verdict,
+)
 from mlflow_calib.steps.hand_over import give, take
-from mlflow_calib.steps.opening import parse_json
 
 FOLDER = "mlflow_calib"
 PATH = f"{FOLDER}/promotion.json"
 PROMOTION_SCHEMA = "mlflow_calib.promotion/1"
 
-
-@dataclass(frozen=True)
-class GivenVerdict:
-    """A verdict as it stands in its record, and where it stands."""
-
-    verdict: Verdict
-    uri: str
-    sha256: str
-    evidence: Mapping[str, Any]
-    run_id: str
+log = logging.getLogger(__name__)
 
 
 def promote(
@@ -60,60 +59,43 @@ def promote(
     -------
     dict
         Hand-over ``mlflow_calib.promote/1``: uri and sha256 of ``promotion.json``, run_id, model_uri, version, name,
-        alias, promoted, previous_version.
+        alias, promoted, previous_version, note (where a dry run or a policy that is off let the candidate through).
 
     Raises
     ------
     PromotionRefusedError
-        The verdict blocks, belongs to another model, or the champion is another one by now. The alias has not moved.
+        The verdict blocks, belongs to another model, is not the one that the gate left last, its evidence is too old by
+        now, or the champion is another one. The alias has not moved.
     EvidenceError
-        The verdict or its evidence is missing or was changed.
+        The verdict, its evidence or the model is missing or was changed; or the version is a copy.
+    ModelError
+        The version does not exist, or its run was deleted.
 
     Notes
     -----
+    A verdict counts only where its digest is the tag ``mlflow_calib.gate.verdict_sha256`` of the version. That stops
+    mix-ups, stale files and edited copies; whoever may write to the registry can set the tag too, and signed evidence
+    comes in a later release.
+
     MLflow's alias has no compare-and-set: a writer between the last look and the move is overwritten.
     """
     server = server or MlflowServer.from_environment()
-    if not isinstance(alias, str) or not alias.strip():
-        raise InvalidInputError(f"alias must be the name of an alias, got {alias!r}")
+    if problems := alias_problems(alias):
+        raise_problems(problems)
     found = find_candidate(server, take(candidate, "mlflow_calib.fit/1", "candidate"))
-    given = _read_verdict(server, take(verdict, "mlflow_calib.gate/1", "verdict"))
-    _require_own_verdict(found, given.verdict)
+    given = read_verdict(server, take(verdict, "mlflow_calib.gate/1", "verdict"))
+    require_own_verdict(found, given)
+    run_id = require_own_run(server, found)
+    require_latest_verdict(server, found, given)
     if given.verdict.blocks:
         raise PromotionRefusedError(f"the verdict blocks the promotion: {given.verdict.sentence}")
-    _require_evidence(server, given)
-    return _promoted(server, found, given, alias, promoted_by)
-
-
-def _read_verdict(server: MlflowServer, handed: Mapping[str, Any]) -> GivenVerdict:
-    text = read_record_text(server, handed["uri"], handed.get("sha256"))
-    document = parse_json(text, handed["uri"])
-    evidence, run_id = document.get("evidence"), document.get("run_id")
-    if not isinstance(evidence, Mapping) or not isinstance(evidence.get("uri"), str) or not isinstance(run_id, str):
-        raise EvidenceError(f"verdict {handed['uri']} must name its evidence and its run; run the gate again")
-    return GivenVerdict(Verdict.from_dict(document), handed["uri"], text_sha256(text), evidence, run_id)
-
-
-def _require_own_verdict(candidate: Candidate, verdict: Verdict) -> None:
-    judged = verdict.candidate or {}
-    own = {"name": candidate.name, "version": candidate.version, "digest": candidate.digest}
-    other = [f"{key} {judged.get(key)!r}, not {value!r}" for key, value in own.items() if judged.get(key) != value]
-    if other:
-        raise PromotionRefusedError(
-            f"the verdict must be on {candidate.model_uri}, and speaks of {'; '.join(other)}; judge this version"
-        )
-
-
-def _require_evidence(server: MlflowServer, given: GivenVerdict) -> None:
-    """Evidence that is gone or has been changed since the verdict carries it no longer."""
-    uri, sha256 = given.evidence["uri"], given.evidence.get("sha256")
-    if not isinstance(sha256, str):
-        raise EvidenceError(f"verdict {given.uri} must hold the digest of its evidence; run the gate again")
-    read_record_text(server, uri, sha256)
+    require_evidence(server, given)
+    verify_base_model(server, found)
+    return _promoted(server, found, run_id, given, alias, promoted_by)
 
 
 def _promoted(
-    server: MlflowServer, candidate: Candidate, given: GivenVerdict, alias: str, promoted_by: str | None
+    server: MlflowServer, candidate: Candidate, run_id: str, given: GivenVerdict, alias: str, promoted_by: str | None
 ) -> dict[str, Any]:
     """Write down what is about to happen, move the alias, write down that it has."""
     name, version = candidate.name, candidate.version
@@ -121,26 +103,36 @@ def _promoted(
         current = champion_version(client, name, alias)
         expected = _expected(given.verdict, name, alias, current, version)
         if current != version:
+            require_fresh(given.verdict)
             intent = _record(candidate, given, {"alias": alias, "previous_version": expected, "by": promoted_by})
-            log_record(server, given.run_id, PATH, intent)
+            log_record(server, run_id, PATH, intent)
         moved = promote_alias(
             client, name, alias, version, expected, promoted_by=promoted_by, verdict_sha256=given.sha256
         )
-        uri, sha256 = log_record(server, given.run_id, PATH, _record(candidate, given, moved, promoted=True))
+        uri, sha256 = log_record(server, run_id, PATH, _record(candidate, given, moved, promoted=True))
         shown = {"record": uri, "alias": alias, "previous_version": moved["previous_version"], "at": moved["at"]}
-        tag_version(client, name, version, as_tags("mlflow_calib.promotion", {**shown, "by": moved["by"]}))
+        shown |= {"by": moved["by"], "note": given.note}
+        tag_version(client, name, version, as_tags("mlflow_calib.promotion", shown))
+    _say(candidate, alias, given)
     return give(
         "promote",
         uri=uri,
         sha256=sha256,
-        run_id=given.run_id,
+        run_id=run_id,
         model_uri=candidate.model_uri,
         version=version,
         name=name,
         alias=alias,
         promoted=True,
         previous_version=moved["previous_version"],
+        note=given.note,
     )
+
+
+def _say(candidate: Candidate, alias: str, given: GivenVerdict) -> None:
+    level = logging.INFO if given.verdict.status == "pass" else logging.WARNING
+    why = f"{given.note}: {given.verdict.sentence}" if given.note else given.verdict.sentence
+    log.log(level, "alias %s stands on %s; %s", alias, candidate.model_uri, why)
 
 
 def _expected(verdict: Verdict, name: str, alias: str, current: str | None, version: str) -> str | None:
@@ -170,6 +162,7 @@ def _record(
         "schema": PROMOTION_SCHEMA,
         "mlflow_calib_version": __version__,
         "promoted": promoted,
+        "note": given.note,
         "candidate": candidate.to_dict(),
         "alias": moved["alias"],
         "previous_version": moved["previous_version"],

@@ -119,7 +119,7 @@ def server_for(server: MlflowServer | None, *uris: str | None) -> MlflowServer |
 
 
 def choose_positive(classes: Sequence[Any], stated: Any) -> Any:
-    """The positive class as the model spells it; free for 0/1 and False/True, else it must be stated (N25).
+    """The positive class as the model spells it; free for 0/1 and False/True, else it must be stated.
 
     Raises
     ------

@@ -59,7 +59,7 @@ def split(
     ------
     DataError
         A partition is empty, recalibration rows are of one class, or evaluation rows are recalibration or training
-        rows too (N19: the count).
+        rows too (with the count).
     InvalidInputError
         The split is wrong or does not fit the predictions.
     """

@@ -125,6 +125,31 @@ def test_a_refused_promotion_is_one_line_and_code_2(
     assert judged.world.champion() == "1"
 
 
+def test_a_promotion_by_a_dry_run_says_that_enforce_would_have_refused(
+    judged: Any, tmp_path: Path, policy: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ("--tracking-uri", judged.world.server.tracking_uri)
+    evidence, rules = json.dumps(judged.evidence), policy(f'mode = "dry-run"\n{FAILING}')
+    assert main(["gate", evidence, "--policy", rules, "--json", *server]) == 0
+    verdict = told(json.loads(capsys.readouterr().out), tmp_path, "verdict")
+    assert main(["promote", judged.candidate["model_uri"], verdict, *server]) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == (
+        "alias champion of games stands on version 2 "
+        "(dry-run: blocked nothing; enforce would have refused (verdict: fail))"
+    )
+
+
+def test_a_store_that_does_not_exist_is_wrong_use(
+    judged: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = ("--tracking-uri", f"sqlite:///{tmp_path}/nope.db")
+    assert main(["gate", json.dumps(judged.evidence), *server]) == 2
+    assert main(["evaluate", json.dumps(judged.world.partitions), json.dumps(judged.candidate), *server]) == 2
+    assert "mlflow db upgrade" in capsys.readouterr().err
+    assert not (tmp_path / "nope.db").exists()
+
+
 def test_a_wrong_argument_is_one_line_and_code_2(world: Any, capsys: pytest.CaptureFixture[str]) -> None:
     server = ("--tracking-uri", world.server.tracking_uri)
     wrong = ("--method", "isotonic", "--n-bins", "0")

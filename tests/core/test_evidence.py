@@ -100,6 +100,12 @@ STATISTICS = f"{CANDIDATE}.statistics"
         (f"{CANDIDATE}.status", "fine", "status must be one of"),
         (f"{CANDIDATE}.confidence_level", 95, "confidence_level must be a number between 0.5 and 1"),
         (f"{CANDIDATE}.n_bins", 9, "must hold n_bins = 9 items, got 10"),
+        ("estimates.champion", None, "estimates.champion must be there where a champion with a version is recorded"),
+        (f"{CANDIDATE}.squared_plugin", 0.25, "as the statistics give it, got 0.25"),
+        (f"{CANDIDATE}.squared_debiased", -0.5, "as the statistics give it, got -0.5"),
+        (f"{CANDIDATE}.root", 0.5, f"{CANDIDATE}.root must be 0.0, as the statistics give it, got 0.5"),
+        (f"{CANDIDATE}.mse", 0.1, "comparisons.mse_increase_over_base.mean must be the difference of the two mse"),
+        ("comparisons.mse_increase_over_champion.mean", -0.1, "over_champion.mean must be the difference of the two"),
         (f"{STATISTICS}.k.3", 601, "k must be at most n in every bin, and is not in bin 3"),
         (f"{STATISTICS}.k.3", -1, "k[3] must be a whole number of at least 0, got -1"),
         (f"{STATISTICS}.n.3", 600.5, "n[3] must be a whole number of at least 0, got 600.5"),
@@ -162,7 +168,8 @@ def test_the_builder_refuses_a_model_compared_with_itself(evidence_of: Build) ->
 
 def test_other_comparisons_are_kept_and_checked(evidence_of: Build) -> None:
     record = evidence_of()
-    record["comparisons"]["mse_increase_over_rival"] = dict(record["comparisons"]["mse_increase_over_base"])
+    over_rival = {**record["comparisons"]["mse_increase_over_base"], "mean": 0.0}
+    record["comparisons"]["mse_increase_over_rival"] = over_rival
     assert check_evidence(record) == []
     record["comparisons"]["mse_increase_over_rival"]["n"] = 1
     assert len(check_evidence(record)) == 1

@@ -27,6 +27,7 @@ def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty store whose schema is up to date: the migrations of a fresh one take seconds."""
     folder = tmp_path_factory.mktemp("mlflow_template")
     before = Path.cwd()
+    (folder / "mlflow.db").touch()
     os.chdir(folder)  # the experiment "Default" places its artifacts in the working folder
     try:
         with connected(MlflowServer(f"sqlite:///{folder}/mlflow.db")) as client:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -513,6 +515,97 @@ def test_logging_in_the_fluent_way(
         assert loaded.input_example is not None
         assert info.signature.inputs.input_names() == ["x1", "x2"]
         np.testing.assert_array_equal(loaded.predict(frame), binary_calibrator.predict(base_scores(binary_rows)[:, 1]))
+
+
+@pytest.mark.parametrize("name", ["größe", "a b", "100%", "m'q"])
+def test_a_folder_of_any_letters(tmp_path: Path, binary: Path, binary_rows: Rows, name: str) -> None:
+    shutil.copytree(binary, tmp_path / "base" / name)
+    calibrator = mc.load_model(str(binary)).calibrator
+    mc.save_model(tmp_path / "base" / name, calibrator, tmp_path / name)
+    np.testing.assert_array_equal(load(tmp_path / name).predict(binary_rows[0]), load(binary).predict(binary_rows[0]))
+    mc.load_model(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a#b"])
+def test_a_folder_that_mlflow_would_read_as_another_is_refused(
+    tmp_path: Path, binary: Path, binary_model: Path, binary_calibrator: Calibrator, name: str
+) -> None:
+    """MLflow decodes local paths: it would load the model of the folder ``a b`` in place of that of ``a%20b``."""
+    with pytest.raises(InvalidInputError, match=r"cannot be saved to .*choose a path without"):
+        mc.save_model(binary_model, binary_calibrator, tmp_path / name)
+    assert not (tmp_path / name).exists()
+    shutil.copytree(binary, tmp_path / name)
+    with pytest.raises(ModelError, match=r"cannot be loaded from .*choose a path without"):
+        mc.load_model(str(tmp_path / name))
+
+
+def test_what_cannot_be_saved_and_where_is_said(
+    tmp_path: Path, binary_model: Path, binary_calibrator: Calibrator
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    with pytest.raises(InvalidInputError, match="calibrator must be what fit_calibrator returned, got NoneType"):
+        mc.save_model(binary_model, None, tmp_path / "m")
+    for path, message in (
+        (tmp_path / "full", "must be an absent or empty folder"),
+        (tmp_path / "full" / "file", "must be an absent or empty folder"),
+        (tmp_path / "full" / "file" / "below", "must be a folder that can be written"),
+        (None, "must be a folder to write the model to, got None"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            mc.save_model(binary_model, binary_calibrator, path)
+    assert (tmp_path / "full" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("uri", ["runs:/abc", "runs:/", "http://h/m", "models:/", "", None, 5, b"x"])
+def test_what_is_no_model_uri_is_said(tmp_path: Path, uri: Any) -> None:
+    with pytest.raises(InvalidInputError, match="a model must be named by its URI or folder, got"):
+        mc.load_model(uri)
+    with pytest.raises(InvalidInputError, match="a model must be named by its URI or folder, got"):
+        resolve_model(None, uri)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder that must stay empty, and no server named."""
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def test_no_server_named_is_an_error_and_writes_nothing(
+    nowhere: Path, binary: Path, binary_rows: Rows, binary_calibrator: Calibrator
+) -> None:
+    """P13: MLflow would make ./mlflow.db; local folders need no server."""
+    for call in (
+        lambda: mc.load_model("models:/m/1"),
+        lambda: mc.load_model("runs:/0123456789abcdef0123456789abcdef/model"),
+        lambda: mc.save_model("models:/m@champion", binary_calibrator, nowhere.parent / "x"),
+        lambda: mc.log_model("models:/m/1", binary_calibrator),
+        lambda: mc.log_model(binary, binary_calibrator),
+    ):
+        with pytest.raises(InvalidInputError, match=r"MLFLOW_TRACKING_URI.*not set.*mlflow\.set_tracking_uri"):
+            call()
+    mc.save_model(binary, binary_calibrator, nowhere.parent / "again")
+    assert len(mc.load_model(str(nowhere.parent / "again")).predict(binary_rows[0])) == 600
+
+
+def test_a_server_set_in_the_process_is_enough(
+    mlflow_server: MlflowServer, binary: Path, binary_calibrator: Calibrator
+) -> None:
+    mlflow.set_tracking_uri(mlflow_server.tracking_uri)
+    try:
+        with mlflow.start_run():
+            info = mc.log_model(binary, binary_calibrator, registered_model_name="set")
+        assert mc.load_model("models:/set/1").calibrator == mc.load_model(info.model_uri).calibrator
+        with pytest.raises(InvalidInputError, match="name must be that of a registered model"):
+            mc.log_model(binary, binary_calibrator, registered_model_name="a/b")
+    finally:
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
 
 
 def test_mlflows_public_interface_alone() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import mlflow.sklearn
 import pytest
 
-from mlflow_calib.errors import ModelError, PromotionRefusedError
+from mlflow_calib.errors import InvalidInputError, ModelError, PromotionRefusedError
 from mlflow_calib.flavor.registry import (
     PROMOTION,
     STATUS,
@@ -18,6 +18,7 @@ from mlflow_calib.flavor.registry import (
     promote_alias,
     read_promotion,
     register_candidate,
+    registered_model_exists,
     registered_version,
     tag_version,
 )
@@ -49,6 +50,17 @@ def test_no_champion_yet(client: Any, register: Callable[[str], str]) -> None:
     assert champion_version(client, "m", "champion") is None  # no registered model
     register("k")
     assert champion_version(client, "m", "champion") is None  # no alias
+
+
+def test_whether_a_registered_model_exists(client: Any, register: Callable[[str], str]) -> None:
+    assert registered_model_exists(client, "m") is False
+    register("k")
+    assert registered_model_exists(client, "m") is True
+
+
+def test_a_name_that_no_model_can_have(mlflow_server: MlflowServer) -> None:
+    with pytest.raises(InvalidInputError, match=r"without any of / : @ # [?], got 'a/b'"):
+        register_candidate(mlflow_server, "a/b", "models:/m-0")
 
 
 def test_a_candidate_has_tags_and_no_alias(client: Any, register: Callable[[str], str]) -> None:

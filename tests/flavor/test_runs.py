@@ -9,8 +9,9 @@ from typing import Any
 import mlflow
 import pytest
 
-from mlflow_calib.errors import InvalidInputError
-from mlflow_calib.flavor.runs import RUN_KEY, experiment_id_of, log_metrics, start_or_reuse_run
+from mlflow_calib.data.paths import safe_segment
+from mlflow_calib.errors import InvalidInputError, ModelError
+from mlflow_calib.flavor.runs import RUN_KEY, experiment_id_of, log_metrics, require_run, start_or_reuse_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 
 
@@ -75,6 +76,27 @@ def test_a_new_experiment_keeps_its_artifacts_beside_the_database(mlflow_server:
         client.log_text(run_id, "x", "x.txt")
         location = client.get_experiment_by_name("recalibration").artifact_location
     assert location == (tmp_path / "store/mlartifacts/recalibration").as_uri()
+
+
+@pytest.mark.parametrize("name", ["churn model", "größe", "m'q", "a%20b", "a/b"])
+def test_artifacts_of_an_experiment_of_any_name_are_found_again(
+    mlflow_server: MlflowServer, tmp_path: Path, name: str
+) -> None:
+    with start_or_reuse_run(mlflow_server, name) as run_id, connected(mlflow_server) as client:
+        client.log_text(run_id, "x", "x.txt")
+        assert mlflow.artifacts.load_text(f"runs:/{run_id}/x.txt") == "x"
+        location = client.get_experiment_by_name(name).artifact_location
+    assert location == (tmp_path / "store/mlartifacts" / safe_segment(name)).as_uri()
+
+
+def test_a_run_that_was_deleted_or_never_was(mlflow_server: MlflowServer) -> None:
+    client, run_id = mlflow_server.client(), open_run(mlflow_server)
+    require_run(client, run_id)
+    client.delete_run(run_id)
+    with pytest.raises(ModelError, match=f"run {run_id} .* was deleted; restore it, or fit again"):
+        require_run(client, run_id)
+    with pytest.raises(ModelError, match="is gone; fit again"):
+        require_run(client, "0" * 32)
 
 
 def test_an_experiment_that_another_process_creates_meanwhile(mlflow_server: MlflowServer) -> None:

@@ -128,6 +128,33 @@ def test_no_server_is_an_error_never_a_local_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("driver", ["sqlite", "sqlite+pysqlite"])
+def test_a_store_that_does_not_exist_is_refused_and_not_made(tmp_path: Path, driver: str) -> None:
+    """A misspelt path is no empty store."""
+    uri, there = f"{driver}:///{tmp_path}/nope.db", f"sqlite:///{tmp_path}/there.db"
+    (tmp_path / "there.db").touch()
+    for server in (MlflowServer(uri), MlflowServer("http://here.example", uri), MlflowServer(there, uri)):
+        with (
+            pytest.raises(InvalidInputError, match=r"there is no file .*nope\.db; .*mlflow db upgrade"),
+            connected(server),
+        ):
+            pass
+    assert not (tmp_path / "nope.db").exists()
+    with connected(MlflowServer(there)):
+        assert mlflow.get_tracking_uri() == there
+    with connected(MlflowServer("sqlite:///:memory:")):
+        pass
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a#b"])
+def test_a_store_whose_path_is_read_as_another_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "mlflow.db").touch()
+    server = MlflowServer(f"sqlite:///{tmp_path}/{name}/mlflow.db")
+    with pytest.raises(InvalidInputError, match=r"cannot be opened: .*choose a path without"), connected(server):
+        pass
+
+
 def test_from_environment_takes_both_uris(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://here.example")
     assert MlflowServer.from_environment() == MlflowServer("http://here.example")

@@ -66,6 +66,10 @@ def test_no_server_leaves_no_local_store(
 def test_a_real_store_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MLFLOW_DEFAULT", store(tmp_path))
     hook = MlflowHook()
+    answered, message = hook.test_connection()
+    assert (answered, "there is no file" in message) == (False, True)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mlflow.db").touch()
     assert hook.test_connection() == (True, "MLflow answers")
     assert hook.get_conn().get_experiment_by_name("Default") is not None
     with hook.connect() as client:

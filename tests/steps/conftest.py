@@ -97,6 +97,7 @@ def register_base(server: MlflowServer, name: str, experiment: str, model: Logis
 def new_store(folder: Path) -> MlflowServer:
     """A migrated SQLite store with its artifacts beside it."""
     folder.mkdir(parents=True)
+    (folder / "mlflow.db").touch()
     server = MlflowServer(f"sqlite:///{folder}/mlflow.db")
     before = Path.cwd()
     os.chdir(folder)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -17,9 +20,11 @@ import pytest
 import mlflow_calib as mc
 from mlflow_calib.core.binning import uniform_mass
 from mlflow_calib.core.evidence import check_evidence
+from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
-from mlflow_calib.flavor.records import read_record, read_record_text
-from mlflow_calib.steps import evaluate, fit, score, split
+from mlflow_calib.flavor.records import log_record, read_record, read_record_text
+from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.steps import evaluate, fit, gate, promote, score, split
 from mlflow_calib.steps.contenders import Batch, add_up, base_model, calibrated
 from mlflow_calib.steps.evaluation_rows import DataDigest
 
@@ -93,7 +98,7 @@ def test_the_record_says_who_on_what_and_when(judged: Any, record: Any) -> None:
     assert record["run_id"] == judged.candidate["run_id"]
     assert record["overlap"] == {"recalibration": 0, "base_training": None, "champion_recalibration": 0}
     assert record["data"]["n"] == len(rows) == judged.world.partitions["n_evaluation"]
-    assert record["data"]["manifest_sha256"].removeprefix("sha256:") == judged.world.partitions["sha256"]
+    assert record["data"]["manifest_sha256"] == judged.world.partitions["sha256"]
     scores = hashlib.sha256(rows["score_1"].to_numpy("<f8").tobytes()).digest()
     labels = hashlib.sha256(rows["label"].to_numpy(np.uint8).tobytes()).digest()
     assert record["data"]["sha256"] == f"sha256:{hashlib.sha256(scores + labels).hexdigest()}"
@@ -213,6 +218,114 @@ def test_a_candidate_that_is_none_says_what_to_do(world: Any) -> None:
         evaluate(world.partitions, "models:/games/9", server=world.server)
     with pytest.raises(InvalidInputError, match="a candidate must be"):
         evaluate(world.partitions, "games", server=world.server)
+
+
+HASH = re.compile("sha256:[0-9a-f]{64}")
+
+
+def digests(document: Any) -> Iterator[str]:
+    """Every text of a record that begins like a digest."""
+    if isinstance(document, dict):
+        document = list(document.values())
+    if isinstance(document, list):
+        for item in document:
+            yield from digests(item)
+    elif isinstance(document, str) and document.startswith("sha256:"):
+        yield document
+
+
+def test_every_digest_has_its_prefix_once(judged: Any, record: dict[str, Any]) -> None:
+    facts = calibrator_of(judged).facts
+    assert record["data"]["manifest_sha256"] == facts["partitions"]["sha256"] == judged.world.partitions["sha256"]
+    for document in (record, facts, read_record(judged.world.server, judged.candidate["uri"]), judged.evidence):
+        found = list(digests(document))
+        assert found
+        assert all(HASH.fullmatch(digest) for digest in found)
+    assert all(HASH.fullmatch(value) for name, value in judged.world.tags("2").items() if name.endswith("sha256"))
+
+
+def changed_partitions(judged: Any, folder: Path, change: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]) -> str:
+    """Partitions whose evaluation rows a function of both files has made, the manifest's digest of them renewed."""
+    shutil.copytree(Path(judged.world.partitions["uri"].removeprefix("file://")).parent, folder)
+    rows = change(rows_of(judged), rows_of(judged, "recalibration").drop(columns="part"))
+    rows.sort_values("key_hash").to_parquet(folder / "evaluation.parquet", index=False)
+    document = json.loads((folder / "manifest.json").read_text())
+    document["files"]["evaluation"]["sha256"] = sha256_of_file(folder / "evaluation.parquet")
+    (folder / "manifest.json").write_text(json.dumps(document))
+    return str(folder / "manifest.json")
+
+
+def test_rows_of_both_files_are_counted_whatever_the_manifest_says(judged: Any, tmp_path: Path) -> None:
+    """The manifest says 0: 40 recalibration rows stand among the evaluation rows."""
+
+    def leaked(evaluation: pd.DataFrame, recalibration: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([evaluation, recalibration.tail(40)])
+
+    partitions = changed_partitions(judged, tmp_path / "leaked", leaked)
+    candidate = fit(partitions, name="games", server=judged.world.server)
+    with pytest.raises(EvidenceError, match=r"no evaluation row may be among the recalibration rows, and 40 of 4492"):
+        evaluate(partitions, candidate, server=judged.world.server)
+    assert "mlflow_calib.evidence" not in judged.world.tags(candidate["version"])
+
+
+def test_rows_are_counted_in_the_file(judged: Any, tmp_path: Path) -> None:
+    partitions = changed_partitions(judged, tmp_path / "fewer", lambda evaluation, _: evaluation.head(2000))
+    candidate = fit(partitions, name="games", server=judged.world.server)
+    handed = evaluate(partitions, candidate, server=judged.world.server)
+    assert handed["n"] == read_record(judged.world.server, handed["uri"])["data"]["n"] == 2000
+    twice = changed_partitions(judged, tmp_path / "twice", lambda evaluation, _: pd.concat([evaluation, evaluation]))
+    candidate = fit(twice, name="games", server=judged.world.server)
+    with pytest.raises(DataError, match=r"evaluation\.parquet must be sorted by distinct key hashes"):
+        evaluate(twice, candidate, server=judged.world.server)
+
+
+def test_a_copied_version_does_not_overwrite_the_evidence_of_its_original(judged: Any) -> None:
+    """The copy shares run and tags of the version it was made from."""
+    before = read_record_text(judged.world.server, judged.evidence["uri"])
+    with connected(judged.world.server) as client:
+        client.copy_model_version("models:/games/2", "prod")
+        client.copy_model_version("models:/prod/1", "prod")
+        mlflow.register_model(f"models:/{judged.candidate['model_id']}", "again")
+    for version, message in (
+        ("prod/1", "is a copy of models:/games/2.*evaluate, judge and promote models:/games/2"),
+        ("prod/2", "is a copy of models:/prod/1"),
+        ("again/1", "must name the run it was fitted in, and names none; register it by fit"),
+    ):
+        with pytest.raises(EvidenceError, match=message):
+            evaluate(judged.world.partitions, f"models:/{version}", server=judged.world.server)
+    assert read_record_text(judged.world.server, judged.evidence["uri"]) == before
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"schema_version": 1}', "[]", "null"])
+@pytest.mark.parametrize("name", ["calibrator.json", "rival.json"])
+def test_a_damaged_calibrator_or_rival_says_what_to_do(world: Any, name: str, text: str) -> None:
+    candidate = fit(world.partitions, name="games", server=world.server)
+    if name == "rival.json":
+        log_record(world.server, candidate["run_id"], "mlflow_calib/rival.json", text)
+    else:
+        location = world.client.get_logged_model(candidate["model_id"]).artifact_location.removeprefix("file://")
+        (Path(location) / "data/bundle/calibrator.json").write_text(text)
+    with pytest.raises(ModelError, match=r"the calibrator of .* cannot be read.*(fetch|log|fit)"):
+        evaluate(world.partitions, "models:/games/2", server=world.server)
+
+
+def test_a_run_that_is_gone_for_good_is_named(judged: Any) -> None:
+    judged.world.client.set_model_version_tag("games", "2", "mlflow_calib.run_id", "0" * 32)
+    with pytest.raises(ModelError, match="is gone; fit again"):
+        evaluate(judged.world.partitions, judged.candidate, server=judged.world.server)
+
+
+def test_a_store_that_does_not_exist_is_not_made(judged: Any, tmp_path: Path) -> None:
+    nowhere = MlflowServer(f"sqlite:///{tmp_path}/nope.db")
+    for step in (
+        lambda: evaluate(judged.world.partitions, judged.candidate, server=nowhere),
+        lambda: gate(judged.evidence, server=nowhere),
+        lambda: promote(judged.candidate, judged.evidence | {"schema": "mlflow_calib.gate/1"}, server=nowhere),
+        lambda: fit(judged.world.partitions, name="games", server=nowhere),
+    ):
+        with pytest.raises(InvalidInputError, match=r"there is no file .*nope\.db.*mlflow db upgrade sqlite:///"):
+            step()
+    assert not (tmp_path / "nope.db").exists()
 
 
 def test_missing_evaluation_rows_are_named(judged: Any, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_version_is_a_candidate_without_an_alias(judged: Any) -> None:
 def test_the_artifact_remembers_its_data(judged: Any) -> None:
     manifest = json.loads(Path(judged.world.partitions["uri"].removeprefix("file://")).read_text())
     facts = read_record(judged.world.server, judged.candidate["uri"], judged.candidate["sha256"])["facts"]
-    assert facts["partitions"]["sha256"].removeprefix("sha256:") == judged.world.partitions["sha256"]
+    assert facts["partitions"]["sha256"] == judged.world.partitions["sha256"]
     assert facts["recalibration_keys"] == manifest["recalibration_keys"]
     assert set(facts["recalibration_keys"]) >= {"uri", "sha256", "n"}
     assert facts["keys"] == "verified"
@@ -212,6 +212,37 @@ def test_wrong_arguments_are_named_all_at_once(world: Any) -> None:
     assert message.startswith("4 problems")
     assert all(part in message for part in ("'bins'", 'reduction must be "binary"', "parts must be", "name must be"))
     assert world.runs() == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "a:b", "a@b", "x" * 300, "é#?x", "é" * 40, " x", "..", "a\nb", "'\"", 5, None])
+def test_a_name_that_no_model_can_have_is_refused_before_anything_is_logged(world: Any, name: Any) -> None:
+    before = [found.name for found in world.client.search_experiments()]
+    with pytest.raises(InvalidInputError, match="name must be that of a registered model"):
+        fit(world.partitions, name=name, server=world.server)
+    assert [found.name for found in world.client.search_experiments()] == before
+
+
+def test_an_experiment_name_that_mlflow_refuses_is_refused_first(world: Any) -> None:
+    with pytest.raises(InvalidInputError, match="experiment must be a name of 1 to 500 characters"):
+        fit(world.partitions, name="games", experiment="x" * 501, server=world.server)
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "message"),
+    [
+        ("x", "calibrator must be a table of arguments"),
+        (["n_bins"], "calibrator must be a table of arguments"),
+        ({"seed": "x"}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": [1]}, "seed must be a whole number"),
+        ({"n_bins": "x"}, "n_bins"),
+        ({"method": ["a"]}, "method"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(world: Any, calibrator: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        fit(world.partitions, name="games", calibrator=calibrator, server=world.server)
+    assert world.versions() == ["1"]
 
 
 @pytest.mark.parametrize("value", [None, "", "None"])

@@ -21,11 +21,16 @@ FAILING = {
 }
 
 
-def evidence_with(judged: Any, change: dict[str, Any]) -> dict[str, Any]:
-    """The hand-over of a record that differs in some of its tables, logged as if a step had written it."""
+def evidence_with(judged: Any, change: dict[str, Any], *, tagged: bool = True) -> dict[str, Any]:
+    """The hand-over of a record that differs in some fields, logged and tagged as if ``evaluate`` had left it."""
     record = read_record(judged.world.server, judged.evidence["uri"])
-    changed = {**record, **{name: {**record[name], **table} for name, table in change.items()}}
+    changed = {
+        **record,
+        **{name: {**record[name], **value} if isinstance(value, dict) else value for name, value in change.items()},
+    }
     uri, sha256 = log_record(judged.world.server, judged.evidence["run_id"], "mlflow_calib/other.json", changed)
+    if tagged:
+        judged.world.client.set_model_version_tag("games", "2", "mlflow_calib.evidence_sha256", sha256)
     return {**judged.evidence, "uri": uri, "sha256": sha256}
 
 
@@ -162,6 +167,73 @@ def test_evidence_of_another_model_under_the_same_version_gives_no_verdict(judge
     assert Verdict.from_dict(read_record(judged.world.server, verdict["uri"])).status == "no verdict"
 
 
+def test_an_edited_record_by_its_uri_gives_no_verdict(judged: Any, tmp_path: Path) -> None:
+    """No hand-over says a digest: the tag that evaluate left on the version does."""
+    record = read_record(judged.world.server, judged.evidence["uri"])
+    edited = tmp_path / "evidence.json"
+    edited.write_text(json.dumps({**record, "evaluated_at": "2100-01-01T00:00:00+00:00"}))
+    verdict = gate(str(edited), policy=PASSING, server=judged.world.server)
+    assert (verdict["status"], verdict["blocks"], verdict["version"]) == ("no verdict", True, "2")
+    assert "the evidence has digest sha256:" in verdict["reason"]
+    assert judged.world.tags("2")["mlflow_calib.status"] == "refused"
+    edited.write_text(json.dumps(record))
+    assert gate(str(edited), policy=PASSING, server=judged.world.server)["status"] == "no verdict", "another text"
+    assert gate(judged.evidence["uri"], policy=PASSING, server=judged.world.server)["status"] == "pass"
+
+
+def test_older_evidence_of_the_same_version_gives_no_verdict(judged: Any) -> None:
+    text = read_record(judged.world.server, judged.evidence["uri"])
+    uri, _ = log_record(judged.world.server, judged.evidence["run_id"], "mlflow_calib/kept.json", text)
+    assert gate(uri, policy=PASSING, server=judged.world.server)["status"] == "pass", "the same text elsewhere"
+    policy = {"requirements": {"calibration_error_upper_bound": {"confidence_level": 0.9}}}
+    evaluate(judged.world.partitions, judged.candidate, policy=policy, server=judged.world.server)
+    verdict = gate(uri, policy=PASSING, server=judged.world.server)
+    assert verdict["status"] == "no verdict"
+    assert "or is older" in read_record(judged.world.server, verdict["uri"])["sentence"]
+
+
+def test_a_version_that_was_never_evaluated_has_no_evidence(judged: Any) -> None:
+    judged.world.client.delete_model_version_tag("games", "2", "mlflow_calib.evidence_sha256")
+    verdict = gate(judged.evidence, policy=PASSING, server=judged.world.server)
+    assert verdict["status"] == "no verdict"
+    assert "has no tag mlflow_calib.evidence_sha256" in verdict["reason"]
+
+
+@pytest.mark.parametrize("place", ["record", "hand-over"])
+def test_a_verdict_is_never_logged_to_a_run_that_only_the_record_names(judged: Any, place: str) -> None:
+    """Another run, of another model perhaps: its records stay as they are."""
+    other = fit(judged.world.partitions, name="games", calibrator={"n_bins": 5}, server=judged.world.server)["run_id"]
+    if place == "record":
+        handed = {**evidence_with(judged, {"run_id": other}), "run_id": None}
+    else:
+        handed = {**judged.evidence, "run_id": other}
+    verdict = gate(handed, policy=PASSING, server=judged.world.server)
+    assert (verdict["status"], verdict["run_id"]) == ("no verdict", judged.candidate["run_id"])
+    assert f"names run {other}" in verdict["reason"]
+    paths = [file.path for file in judged.world.client.list_artifacts(other, "mlflow_calib")]
+    assert "mlflow_calib/verdict.json" not in paths
+
+
+@pytest.mark.parametrize("part", ["base_model/MLmodel", "calibrator.json"])
+def test_a_model_that_was_changed_after_its_evaluation_gives_no_verdict(judged: Any, part: str) -> None:
+    location = judged.world.client.get_logged_model(judged.candidate["model_id"]).artifact_location
+    path = Path(location.removeprefix("file://")) / "data/bundle" / part
+    path.write_text(path.read_text() + "\n")
+    verdict = gate(judged.evidence, policy=PASSING, server=judged.world.server)
+    assert (verdict["status"], verdict["blocks"]) == ("no verdict", True)
+    assert "digest" in verdict["reason"]
+
+
+def test_a_deleted_run_is_named_with_the_remedy(judged: Any) -> None:
+    judged.world.client.delete_run(judged.candidate["run_id"])
+    for step in (
+        lambda: gate(judged.evidence, server=judged.world.server),
+        lambda: evaluate(judged.world.partitions, judged.candidate, server=judged.world.server),
+    ):
+        with pytest.raises(ModelError, match="was deleted; restore it"):
+            step()
+
+
 def test_evidence_of_a_version_that_is_gone_is_refused(judged: Any) -> None:
     handed = evidence_with(judged, {"candidate": {"model_uri": "models:/games/9", "version": "9"}})
     with pytest.raises(ModelError, match="models:/games/9 does not exist"):
@@ -169,10 +241,8 @@ def test_evidence_of_a_version_that_is_gone_is_refused(judged: Any) -> None:
 
 
 def test_stale_evidence_gives_no_verdict(judged: Any) -> None:
-    record = read_record(judged.world.server, judged.evidence["uri"])
-    record["evaluated_at"] = "2020-01-01T00:00:00+00:00"
-    uri, sha256 = log_record(judged.world.server, judged.evidence["run_id"], "mlflow_calib/old.json", record)
-    verdict = gate({**judged.evidence, "uri": uri, "sha256": sha256}, policy=PASSING, server=judged.world.server)
+    old = evidence_with(judged, {"evaluated_at": "2020-01-01T00:00:00+00:00"})
+    verdict = gate(old, policy=PASSING, server=judged.world.server)
     assert (verdict["status"], verdict["blocks"]) == ("no verdict", True)
     assert "days" in verdict["reason"]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlflow_calib.errors import EvidenceError, InvalidInputError, PromotionRefusedError
 from mlflow_calib.flavor.records import log_record, read_record
+from mlflow_calib.flavor.tracking import connected
 from mlflow_calib.steps import evaluate, fit, gate, promote
 
 PASSING = {"requirements": {"calibration_error_upper_bound": {"limit": 0.10}}}
@@ -60,11 +63,28 @@ def test_what_the_hand_over_claims_does_not_count(judged: Any) -> None:
     assert judged.world.champion() == "1"
 
 
-def test_a_dry_run_blocks_nothing_and_is_recorded(judged: Any) -> None:
-    verdict = gate(judged.evidence, policy={**FAILING, "mode": "dry-run"}, server=judged.world.server)
-    handed = promote(judged.candidate, verdict, server=judged.world.server)
+@pytest.mark.parametrize(
+    ("policy", "note"),
+    [
+        ({**FAILING, "mode": "dry-run"}, "dry-run: blocked nothing; enforce would have refused (verdict: fail)"),
+        ({**PASSING, "mode": "dry-run"}, "dry-run: blocked nothing (verdict: pass)"),
+        ({**FAILING, "mode": "off"}, "off: nothing was judged, nothing could block"),
+        (PASSING, None),
+    ],
+    ids=["dry-run fail", "dry-run pass", "off", "enforce"],
+)
+def test_a_dry_run_blocks_nothing_and_says_so(
+    judged: Any, caplog: pytest.LogCaptureFixture, policy: dict[str, Any], note: str | None
+) -> None:
+    """In the record, the hand-over, the tags and the log."""
+    verdict = gate(judged.evidence, policy=policy, server=judged.world.server)
+    with caplog.at_level("INFO", "mlflow_calib"):
+        handed = promote(judged.candidate, verdict, server=judged.world.server)
     record = read_record(judged.world.server, handed["uri"])
-    assert (record["verdict"]["status"], record["verdict"]["mode"]) == ("fail", "dry-run")
+    assert (record["verdict"]["status"], record["verdict"]["mode"]) == (verdict["status"], verdict["mode"])
+    assert (record["note"], handed["note"]) == (note, note)
+    assert judged.world.tags("2")["mlflow_calib.promotion.note"] == (note or "null")
+    assert (note or ": pass") in caplog.text
     assert judged.world.champion() == "2"
 
 
@@ -102,6 +122,87 @@ def test_a_verdict_that_was_changed_is_refused(judged: Any) -> None:
     with pytest.raises(EvidenceError, match="contradicts"):
         promote(judged.candidate, uri, server=judged.world.server)
     assert judged.world.champion() == "1"
+
+
+def test_an_edited_verdict_by_its_uri_is_refused(judged: Any, tmp_path: Path) -> None:
+    """No hand-over says a digest, and its parts agree: the tag that the gate left on the version says what it is."""
+    passing = {**PASSING, "mode": "dry-run"}
+    record = read_record(judged.world.server, gate(judged.evidence, policy=passing, server=judged.world.server)["uri"])
+    blocked = gate(judged.evidence, policy=FAILING, server=judged.world.server)
+    edited = tmp_path / "verdict.json"
+    edited.write_text(json.dumps({**record, "mode": "enforce"}))
+    with pytest.raises(PromotionRefusedError, match="must be the one that the gate left last"):
+        promote(judged.candidate, str(edited), server=judged.world.server)
+    with pytest.raises(PromotionRefusedError, match="the verdict blocks"):
+        promote(judged.candidate, blocked["uri"], server=judged.world.server)
+    judged.world.client.delete_model_version_tag("games", "2", "mlflow_calib.gate.verdict_sha256")
+    with pytest.raises(PromotionRefusedError, match=r"has no tag mlflow_calib\.gate\.verdict_sha256; run the gate"):
+        promote(judged.candidate, str(edited), server=judged.world.server)
+    assert judged.world.champion() == "1"
+
+
+def test_a_verdict_that_names_another_run_is_refused(judged: Any, passed: dict[str, Any], tmp_path: Path) -> None:
+    record = read_record(judged.world.server, passed["uri"])
+    edited = tmp_path / "verdict.json"
+    edited.write_text(json.dumps({**record, "run_id": "another"}))
+    with pytest.raises(PromotionRefusedError, match="run_id 'another'"):
+        promote(judged.candidate, str(edited), server=judged.world.server)
+
+
+@pytest.mark.parametrize("part", ["base_model/MLmodel", "calibrator.json"])
+def test_a_model_that_was_changed_after_its_evaluation_is_refused(
+    judged: Any, passed: dict[str, Any], part: str
+) -> None:
+    location = judged.world.client.get_logged_model(judged.candidate["model_id"]).artifact_location
+    path = Path(location.removeprefix("file://")) / "data/bundle" / part
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises((EvidenceError, PromotionRefusedError), match="digest"):
+        promote(judged.candidate["model_uri"], passed, server=judged.world.server)
+    assert judged.world.champion() == "1"
+
+
+def test_a_verdict_ages(judged: Any, passed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven days from the evaluation, not from the verdict; a promotion that was done before stays done."""
+    judged_at = datetime.fromisoformat(read_record(judged.world.server, passed["uri"])["judged_at"])
+
+    def at(days: float) -> None:
+        monkeypatch.setattr(
+            sys.modules["mlflow_calib.steps.given_verdict"], "_now", lambda: judged_at + timedelta(days)
+        )
+
+    for days in (7.0, 365.0, -1.0):
+        at(days)
+        with pytest.raises(PromotionRefusedError, match=r"evidence at most 7 days old asked.*evaluate again"):
+            promote(judged.candidate, passed, server=judged.world.server)
+    assert judged.world.champion() == "1"
+    at(6.9)
+    first = promote(judged.candidate, passed, server=judged.world.server)
+    assert judged.world.champion() == "2"
+    at(30)
+    assert promote(judged.candidate, passed, server=judged.world.server) == first
+
+
+def test_an_age_that_nobody_asked_about_does_not_count(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = {"requirements": {**PASSING["requirements"], "evidence_age_days": {"enabled": False}}}
+    verdict = gate(judged.evidence, policy=policy, server=judged.world.server)
+    later = datetime.now(timezone.utc) + timedelta(days=365)
+    monkeypatch.setattr(sys.modules["mlflow_calib.steps.given_verdict"], "_now", lambda: later)
+    assert promote(judged.candidate, verdict, server=judged.world.server)["promoted"] is True
+
+
+def test_a_copied_version_shares_nothing_with_the_verdict(judged: Any, passed: dict[str, Any]) -> None:
+    with connected(judged.world.server) as client:
+        client.copy_model_version("models:/games/2", "prod")
+    with pytest.raises(PromotionRefusedError, match="the verdict must be on models:/prod/1"):
+        promote("models:/prod/1", passed, server=judged.world.server)
+
+
+@pytest.mark.parametrize("alias", [" ", "a b", "latest", "v1", "x" * 256, None])
+def test_an_alias_that_no_model_can_have_is_refused_first(judged: Any, passed: dict[str, Any], alias: Any) -> None:
+    with pytest.raises(InvalidInputError, match="alias must be the name of an alias"):
+        promote(judged.candidate, passed, alias=alias, server=judged.world.server)
+    paths = [file.path for file in judged.world.client.list_artifacts(judged.candidate["run_id"], "mlflow_calib")]
+    assert "mlflow_calib/promotion.json" not in paths
 
 
 def test_evidence_that_was_changed_since_the_verdict_carries_it_no_longer(judged: Any, passed: dict[str, Any]) -> None:
@@ -153,8 +254,6 @@ def test_another_alias_that_stands_nowhere_was_compared_with_nobody(judged: Any,
     """The evidence compared with version 1; an alias that points nowhere is not that."""
     with pytest.raises(PromotionRefusedError, match=r"'staging'.*must still point at version 1"):
         promote(judged.candidate, passed, alias="staging", server=judged.world.server)
-    with pytest.raises(InvalidInputError, match="alias must be"):
-        promote(judged.candidate, passed, alias=" ", server=judged.world.server)
 
 
 def test_candidate_and_verdict_by_uri(judged: Any, passed: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mlflow_calib.data.paths import safe_segment
 from mlflow_calib.errors import PromotionRefusedError
 from mlflow_calib.flavor.records import read_record
 from mlflow_calib.flavor.tracking import connected
@@ -61,6 +62,20 @@ def test_the_promoted_model_predicts_the_calibrated_scores(world: Any, games: Pa
     calibrator = read_record(world.server, done["candidate"]["uri"], done["candidate"]["sha256"])
     values = np.array(calibrator["maps"][0]["values"])
     assert np.isin(served, values).all()
+
+
+@pytest.mark.parametrize("name", ["churn model", "größe", "m'q", "a%20b", "m-churn"])
+def test_names_of_any_letters_go_the_whole_way(world: Any, name: str) -> None:
+    """Model and experiment; the folder of the artifacts is a safe one, as MLflow decodes it again."""
+    policy = {"requirements": {"calibration_error_upper_bound": {"limit": 0.10}}}
+    candidate = fit(world.partitions, name=name, server=world.server)
+    verdict = gate(evaluate(world.partitions, candidate, server=world.server), policy=policy, server=world.server)
+    assert verdict["status"] == "pass"
+    world.client.delete_registered_model_alias("games", "champion")
+    assert promote(candidate, verdict, server=world.server)["name"] == name
+    assert world.champion(name) == "1"
+    location = world.client.get_experiment_by_name(name).artifact_location
+    assert location.endswith(f"/mlartifacts/{safe_segment(name)}")
 
 
 def test_an_inconclusive_verdict_leaves_the_alias(world: Any) -> None:

@@ -35,6 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     before = Path.cwd()
     os.chdir(folder)
     try:
+        (folder / "mlflow.db").touch()
         server = MlflowServer(f"sqlite:///{folder}/mlflow.db")
         with connected(server) as client:
             for strength in (1.0, 0.1):

@@ -1,0 +1,106 @@
+"""A verdict that is handed over for a promotion: whether it is on this version, the latest, and not too old."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from mlflow_calib.core.policy import EVIDENCE_AGE
+from mlflow_calib.core.records import parse_time
+from mlflow_calib.core.requirements import CLOCK_TOLERANCE_DAYS, SECONDS_A_DAY
+from mlflow_calib.core.verdict import Verdict
+from mlflow_calib.core.wording import age_words
+from mlflow_calib.data.records import same_sha256
+from mlflow_calib.errors import EvidenceError, PromotionRefusedError
+from mlflow_calib.flavor.records import read_record_text, text_sha256
+from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.steps.candidate import VERDICT_SHA256, Candidate
+from mlflow_calib.steps.opening import parse_json
+
+
+@dataclass(frozen=True)
+class GivenVerdict:
+    """A verdict as it stands in its record, and where it stands."""
+
+    verdict: Verdict
+    uri: str
+    sha256: str
+    evidence: Mapping[str, Any]
+    run_id: str
+
+    @property
+    def note(self) -> str | None:
+        """What people must know of a promotion that no verdict could block; None where the policy is enforced."""
+        if self.verdict.mode == "enforce":
+            return None
+        if self.verdict.mode == "off":
+            return "off: nothing was judged, nothing could block"
+        would = "" if self.verdict.status == "pass" else "; enforce would have refused"
+        return f"{self.verdict.mode}: blocked nothing{would} (verdict: {self.verdict.status})"
+
+
+def read_verdict(server: MlflowServer, handed: Mapping[str, Any]) -> GivenVerdict:
+    """The verdict that was handed over; EvidenceError where it is missing, changed or contradicts itself."""
+    text = read_record_text(server, handed["uri"], handed.get("sha256"))
+    document = parse_json(text, handed["uri"])
+    evidence, run_id = document.get("evidence"), document.get("run_id")
+    if not isinstance(evidence, Mapping) or not isinstance(evidence.get("uri"), str) or not isinstance(run_id, str):
+        raise EvidenceError(f"verdict {handed['uri']} must name its evidence and its run; run the gate again")
+    return GivenVerdict(Verdict.from_dict(document), handed["uri"], text_sha256(text), evidence, run_id)
+
+
+def require_own_verdict(candidate: Candidate, given: GivenVerdict) -> None:
+    """Refuse the verdict on another version, another model or another run."""
+    judged = {**(given.verdict.candidate or {}), "run_id": given.run_id}
+    own = {"name": candidate.name, "version": candidate.version, "digest": candidate.digest}
+    if candidate.run_id is not None and candidate.copied_from is None:
+        own["run_id"] = candidate.run_id
+    other = [f"{key} {judged.get(key)!r}, not {value!r}" for key, value in own.items() if judged.get(key) != value]
+    if other:
+        raise PromotionRefusedError(
+            f"the verdict must be on {candidate.model_uri}, and speaks of {'; '.join(other)}; judge this version"
+        )
+
+
+def require_latest_verdict(server: MlflowServer, candidate: Candidate, given: GivenVerdict) -> None:
+    """Refuse a verdict that the gate did not leave on the version: edited, or overtaken by a later one."""
+    with connected(server) as client:
+        left = client.get_model_version(candidate.name, candidate.version).tags.get(VERDICT_SHA256)
+    if not left:
+        raise PromotionRefusedError(
+            f"{candidate.model_uri} must carry the digest of its verdict, and has no tag {VERDICT_SHA256}; run the gate"
+        )
+    if not same_sha256(left, given.sha256):
+        raise PromotionRefusedError(
+            f"verdict {given.uri} must be the one that the gate left last on {candidate.model_uri}, with digest {left} "
+            f"({VERDICT_SHA256}), and has {given.sha256}: it was changed, or is older; hand over the latest verdict"
+        )
+
+
+def require_fresh(verdict: Verdict) -> None:
+    """Evidence ages while the verdict waits: its age when judged and the time since then, against the same limit."""
+    age = {one.name: one for one in verdict.requirements}.get(EVIDENCE_AGE)
+    judged_at = parse_time(verdict.judged_at)
+    if verdict.mode != "enforce" or age is None or age.status == "off":
+        return
+    waited = None if judged_at is None else (_now() - judged_at).total_seconds() / SECONDS_A_DAY
+    total = None if waited is None or age.actual is None else age.actual + waited
+    if waited is None or total is None or not (waited >= -CLOCK_TOLERANCE_DAYS and total <= age.limit):
+        known = "unknown" if total is None else f"{age_words(total, age.limit)} by now"
+        raise PromotionRefusedError(
+            f"{age.expected} asked, and its age is {known}, judged at {verdict.judged_at}; evaluate again on newer data"
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def require_evidence(server: MlflowServer, given: GivenVerdict) -> None:
+    """Evidence that is gone or has been changed since the verdict carries it no longer."""
+    uri, sha256 = given.evidence["uri"], given.evidence.get("sha256")
+    if not isinstance(sha256, str):
+        raise EvidenceError(f"verdict {given.uri} must hold the digest of its evidence; run the gate again")
+    read_record_text(server, uri, sha256)
