@@ -21,11 +21,46 @@ SCHEMA_VERSION = 1
 ROUNDING = 1e-6
 #: Rows of class probabilities sum to one within this (three times .3333 in float32 does, .2 and .3 do not).
 ROW_SUM_TOLERANCE = 1e-3
+#: Reductions that calibrate the confidence in the predicted class, and those that leave a map for every class.
+TOP_LABEL = ("top-label", "top-label-per-class")
+ONE_A_CLASS = ("marginal", "top-label-per-class", "multi-label")
+REDUCTIONS = ("binary", "marginal", "top-label", "top-label-per-class", "multi-label")
+#: From this many scores on bins are found by a table of N_CELLS cells, whose scores agree in all but CELL_BITS bits.
+MANY_SCORES = 50_000
+CELL_BITS = 44
+N_CELLS = (int(np.float64(1.0).view(np.int64)) >> CELL_BITS) + 1
+BLOCK = 16_384
+#: Up to this many scores the bins of several columns are found by one search.
+FEW_SCORES = 200
+#: Methods with as many outputs as scores.
+CONTINUOUS_METHODS = ("scaling", "identity")
 
 
-def bin_index(scores: Floats, edges: Floats) -> npt.NDArray[np.intp]:
+def bin_index(scores: Any, edges: Any) -> npt.NDArray[np.intp]:
     """Bin of each score; a bin is (lower, upper], the first one closed. Shapes (n,), (B - 1,) -> (n,)."""
-    return np.searchsorted(edges, scores, side="left")
+    if scores.size >= MANY_SCORES and edges.size and edges[0] >= 0 and scores.min() >= 0 and scores.max() <= 1:
+        return _index_by_cells(scores, edges)
+    return np.asarray(edges.searchsorted(scores, side="left"))
+
+
+def _index_by_cells(scores: Floats, edges: Floats) -> npt.NDArray[np.intp]:
+    """Equal to the search, for many scores of [0, 1] and edges of at least 0: those stand in the order of their bits.
+
+    The leading bits of a score name its cell, and a table the edges below the cell. Where one edge lies inside it a
+    comparison does the rest, where several do a search.
+    """
+    ends = np.append(edges, np.inf)
+    below = np.searchsorted(edges.view(np.int64) >> CELL_BITS, np.arange(N_CELLS + 1)).astype(np.int16)
+    index = np.empty(scores.shape, dtype=np.intp)
+    for start in range(0, len(scores), BLOCK):
+        block = scores[start : start + BLOCK] + 0.0  # contiguous, and -0.0 becomes 0.0
+        cells = block.view(np.int64) >> CELL_BITS
+        found = below[cells].astype(np.intp)
+        several = np.flatnonzero(below[cells + 1] - found > 1)
+        found += block > ends[found]
+        found[several] = edges.searchsorted(block[several], side="left")
+        index[start : start + BLOCK] = found
+    return index
 
 
 def look_up(scores: Floats, edges: Floats, values: Floats) -> Floats:
@@ -33,33 +68,129 @@ def look_up(scores: Floats, edges: Floats, values: Floats) -> Floats:
     return values[bin_index(scores, edges)]
 
 
+class StepMaps:
+    """Maps of (edges, values), one or one a column, made ready for looking up.
+
+    For single rows they also stand end to end: a map's place and an edge make one complex number, and those sort by
+    place first, so that one search finds the bins of a whole row.
+    """
+
+    def __init__(self, maps: Sequence[tuple[Floats, Floats]]) -> None:
+        self.maps = tuple(maps)
+        self.places = np.arange(len(self.maps))
+        self.keys = np.concatenate([place + 1j * edges for place, (edges, _) in enumerate(self.maps)])
+        self.values = np.concatenate([values for _, values in self.maps])
+
+    def predict(self, scores: Floats) -> Floats:
+        """Calibrated scores, of the shape of ``scores``: (n,) by the first map, (n, K) by K maps."""
+        if scores.ndim == 1:
+            return look_up(scores, *self.maps[0])
+        if scores.size <= FEW_SCORES:
+            return np.asarray(self.values[bin_index(self.places + 1j * scores, self.keys) + self.places])
+        outputs = np.empty_like(scores)
+        for k, one_map in enumerate(self.maps):
+            outputs[:, k] = look_up(scores[:, k], *one_map)
+        return outputs
+
+
 def predict_maps(scores: Floats, maps: Sequence[tuple[Floats, Floats]]) -> Floats:
     """Calibrated scores, of the shape of ``scores``: (n,) with one map, (n, K) with K maps of (edges, values)."""
-    if scores.ndim == 1:
-        return look_up(scores, *maps[0])
-    columns = [look_up(scores[:, k], *one_map) for k, one_map in enumerate(maps)]
-    return np.column_stack(columns) if columns else np.empty_like(scores)
+    return StepMaps(maps).predict(scores)
 
 
-def clean_scores(scores: Any, n_classes: int | None = None, score_kind: str = "probability") -> tuple[Floats, int]:
+def predict_reduced(scores: Floats, steps: StepMaps, reduction: str) -> Floats:
+    """Calibrated probabilities of base probabilities, of their shape, by the maps of a reduction."""
+    if reduction not in TOP_LABEL:
+        return steps.predict(scores)
+    return spread(scores, *top_label_values(scores, steps))
+
+
+def top_label_values(scores: Floats, steps: StepMaps) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Column of the largest score of each row (n, K), of equal ones the first, and its value by the map, shapes (n,).
+
+    The map is the only one, or that of the column.
+    """
+    predicted = scores.argmax(axis=1)
+    confidence = scores[np.arange(len(scores)), predicted]
+    if len(steps.maps) == 1:
+        return predicted, steps.predict(confidence)
+    values = np.empty_like(confidence)
+    for k in set(predicted.tolist()):
+        rows = predicted == k
+        values[rows] = look_up(confidence[rows], *steps.maps[k])
+    return predicted, values
+
+
+def spread(probabilities: Floats, predicted: npt.NDArray[np.intp], values: Floats) -> Floats:
+    """Rows (n, K) in which the predicted class has its value v, and the others, in their proportions, sum to 1 - v.
+
+    Where the others are all 0 they get equal parts of it: (.10, .80, .05, .05) and .6 give (.20, .60, .10, .10);
+    (0, 1, 0) and .6 give (.2, .6, .2).
+    """
+    rows = np.arange(len(probabilities))
+    outputs = probabilities.copy()
+    outputs[rows, predicted] = 0.0
+    totals = np.add.reduce(outputs, axis=1)
+    if np.count_nonzero(totals) < len(totals):
+        alone = totals == 0
+        outputs[alone], totals[alone] = 1.0, probabilities.shape[1] - 1.0
+    outputs *= ((1.0 - values) / totals)[:, None]
+    outputs[rows, predicted] = values
+    return np.asarray(outputs)
+
+
+def clean_scores(
+    scores: Any, n_classes: int | None = None, score_kind: str = "probability", *, sums: bool = True
+) -> tuple[Floats, int]:
     """Scores as float64, with the count of those clipped to [0, 1] for rounding.
 
-    ``n_classes`` is None for one score a row, shape (n,), else the number of columns, shape (n, K). Logits are any
-    finite numbers. Raises ValueError that shows the first bad rows and their count.
+    ``n_classes`` is None for one score a row, shape (n,), else the number of columns, shape (n, K), whose rows sum to
+    one unless ``sums`` is False. Logits are any finite numbers. Raises ValueError that shows the first bad rows and
+    their count.
     """
-    array = np.asarray(scores, dtype=np.float64)
-    expected = "(n,)" if n_classes is None else f"(n, {n_classes})"
+    array = as_numbers(scores)
     if array.ndim != (1 if n_classes is None else 2) or (n_classes is not None and array.shape[1] != n_classes):
+        expected = "(n,)" if n_classes is None else f"(n, {n_classes})"
         raise ValueError(f"scores must have shape {expected}, got {array.shape}")
+    n_clipped = 0
+    if array.size <= FEW_SCORES and n_classes is not None and score_kind != "logit" and sums and _all_good(array):
+        return array, n_clipped
+    # NaN is neither, so that two passes tell good scores from all bad ones
+    if score_kind == "logit" or not (array.size and array.min() >= 0 and array.max() <= 1):
+        array, n_clipped = _checked(array, score_kind)
+    if n_classes is not None and sums and score_kind != "logit":
+        off = np.abs(array.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
+        if off.any():
+            _refuse(array, off, f"each row of class probabilities must sum to 1 within {ROW_SUM_TOLERANCE}")
+    return array, n_clipped
+
+
+def as_numbers(scores: Any) -> Floats:
+    """Scores as float64, masked ones as NaN; text, dates and complex numbers are none, whatever they convert to."""
+    if isinstance(scores, np.ma.MaskedArray):
+        scores = np.where(np.ma.getmaskarray(scores), np.nan, np.asarray(scores))
+    array = np.asarray(scores)
+    if array.dtype == np.float64:
+        return array
+    text = array.dtype == object and any(isinstance(value, (str, bytes)) for value in array.flat)
+    if text or array.dtype.kind not in "fiubO":
+        raise ValueError(f"scores must be numbers, got {'text' if text else array.dtype}: {array.ravel()[:3].tolist()}")
+    return array.astype(np.float64)
+
+
+def _all_good(array: Floats) -> bool:
+    """Whether few rows hold all that is asked of probabilities; Python is faster here than numpy."""
+    rows = array.tolist()
+    return all(min(row) >= 0 and max(row) <= 1 and abs(sum(row) - 1) < ROW_SUM_TOLERANCE / 2 for row in rows)
+
+
+def _checked(array: Floats, score_kind: str) -> tuple[Floats, int]:
     _refuse(array, ~np.isfinite(array), "scores must be finite numbers; drop or repair the rows")
     if score_kind == "logit":
         return array, 0
     outside = (array < -ROUNDING) | (array > 1 + ROUNDING)
     _refuse(array, outside, 'scores must lie in [0, 1]; if these are logits, say so with score_kind="logit"')
     clipped = np.clip(array, 0.0, 1.0)
-    if n_classes is not None:
-        off = np.abs(clipped.sum(axis=1) - 1) > ROW_SUM_TOLERANCE
-        _refuse(array, off, f"each row of class probabilities must sum to 1 within {ROW_SUM_TOLERANCE}")
     return clipped, int(np.count_nonzero(clipped != array))
 
 
@@ -71,10 +202,22 @@ def _refuse(array: Floats, bad: npt.NDArray[np.bool_], rule: str) -> None:
 
 
 def read_calibrator(text: str) -> dict[str, Any]:
-    """The document of a ``calibrator.json``, checked for what prediction needs.
+    """The document of a ``calibrator.json`` that a model may carry, checked for what prediction needs.
 
-    Raises ValueError for a damaged file and for a schema this release does not know.
+    Raises ValueError for a damaged file, for a schema this release does not know, and for a calibrator with continuous
+    outputs, which is not packaged.
     """
+    document = read_document(text)
+    if document.get("method") in CONTINUOUS_METHODS:
+        raise ValueError(
+            f"a calibrator of method {document['method']!r} has continuous outputs, whose calibration error cannot be "
+            'verified, so it is not packaged with a model; fit one with method="scaling-binning"'
+        )
+    return document
+
+
+def read_document(text: str) -> dict[str, Any]:
+    """The document of any calibrator, with the same checks, of continuous outputs too."""
     try:
         document = json.loads(text)
         version = document["schema_version"]
@@ -92,10 +235,17 @@ def read_calibrator(text: str) -> dict[str, Any]:
 
 
 def _check_maps(document: dict[str, Any]) -> None:
-    maps = document.get("maps")
-    expected = len(document.get("classes", ())) if document.get("reduction") == "marginal" else 1
+    maps, reduction = document.get("maps"), document.get("reduction")
+    if reduction not in REDUCTIONS:
+        raise ValueError(
+            f"calibrator.json has reduction {reduction!r}, and this release knows {', '.join(REDUCTIONS)}; "
+            "install the mlflow-calib release that wrote it, or fetch the artifact again"
+        )
+    expected = len(document.get("classes", ())) if reduction in ONE_A_CLASS else 1
     if not isinstance(maps, list) or len(maps) != expected:
         raise ValueError(f"calibrator.json is damaged: it must hold {expected} maps; fetch the artifact again")
+    if document.get("method") in CONTINUOUS_METHODS:
+        return
     for position, one_map in enumerate(maps):
         try:
             edges, values = map_arrays(one_map)
@@ -136,9 +286,9 @@ class BaseScores:
         """Probabilities as the model gives them: (n, K) in the order of ``classes``, or P(positive) alone, (n,)."""
         return probability_array(self._output(data, params or {}), self.classes)
 
-    def clean(self, scores: Floats) -> Floats:
+    def clean(self, scores: Floats, *, sums: bool = True) -> Floats:
         """The same, checked and clipped for rounding."""
-        return clean_scores(scores, None if scores.ndim == 1 else len(self.classes))[0]
+        return clean_scores(scores, None if scores.ndim == 1 else len(self.classes), sums=sums)[0]
 
     def _output(self, data: Any, params: dict[str, Any]) -> Any:
         if self.call == "predict_proba":
@@ -202,8 +352,9 @@ class CalibratedPyfunc:
         self.base_model = base_model
         self.document = document
         self.classes = list(document["classes"])
-        self.maps = [map_arrays(one_map) for one_map in document["maps"]]
-        self.binary = document["reduction"] == "binary"
+        self.maps = StepMaps([map_arrays(one_map) for one_map in document["maps"]])
+        self.reduction = document["reduction"]
+        self.binary = self.reduction == "binary"
         self.positive_class = document.get("positive_class")
         if self.binary and self.positive_class is None:
             self.positive_class = self.classes[-1]
@@ -227,13 +378,14 @@ class CalibratedPyfunc:
         index = getattr(data, "index", None)
         if output == "both":
             return self._both(base, index)
-        return self._shaped(base if output == "base" else predict_maps(base, self.maps), index)
+        return self._shaped(base if output == "base" else self._calibrated(base), index)
 
     def scores(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
         """Base scores: P(positive) of shape (n,), or (n, K) in the order of the calibrator's classes."""
         if hasattr(data, "shape") and data.shape[0] == 0:
             return np.empty(0 if self.binary else (0, len(self.classes)))
-        scores = self.base_scores.clean(self.base_scores.predict(data, params))
+        multi_label = self.reduction == "multi-label"
+        scores = self.base_scores.clean(self.base_scores.predict(data, params), sums=not multi_label)
         if scores.ndim == 1:
             return scores
         order = self.base_scores.classes
@@ -243,10 +395,15 @@ class CalibratedPyfunc:
 
     def labels(self, base: Floats) -> npt.NDArray[Any]:
         """The base model's most probable class of each row; of equal ones the first. Calibration never changes it."""
+        if self.reduction == "multi-label":
+            raise ValueError('a multi-label model has no one label a row; ask for output="probability" instead')
         if not self.binary:
             return np.asarray(self.classes)[base.argmax(axis=1)] if len(base) else np.asarray(self.classes)[:0]
         negative = next(one_class for one_class in self.classes if one_class != self.positive_class)
         return np.where(base > 0.5, np.asarray([self.positive_class]), np.asarray([negative]))
+
+    def _calibrated(self, base: Floats) -> Floats:
+        return predict_reduced(base, self.maps, self.reduction)
 
     def _shaped(self, values: Floats, index: Any) -> Any:
         if self.binary:
@@ -258,7 +415,7 @@ class CalibratedPyfunc:
     def _both(self, base: Floats, index: Any) -> Any:
         import pandas as pd
 
-        calibrated = predict_maps(base, self.maps)
+        calibrated = self._calibrated(base)
         if self.binary:
             return pd.DataFrame({"base": base, "calibrated": calibrated}, index=index)
         return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""The command line: each step as one command, ``mlflow-calib score | split | fit | evaluate | gate | promote``."""
+"""The command line: ``mlflow-calib score | split | fit | evaluate | gate | promote``, each a step, and ``plan``."""
 
 from __future__ import annotations
 

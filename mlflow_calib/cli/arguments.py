@@ -36,6 +36,10 @@ COMMANDS = {
         "Move the alias to a version whose verdict lets it through.",
         "mlflow-calib promote @candidate.json @verdict.json --alias champion",
     ),
+    "plan": (
+        "Say how many rows it takes to verify a calibration error, and to fit a calibrator. Reads no data.",
+        "mlflow-calib plan --limit 0.05 --n-bins 10 --true-error 0.02 --pass-probability 0.9 --rows 5000",
+    ),
 }
 _EARLIER = "a URI, a JSON object, or @file.json with what an earlier command printed with --json"
 
@@ -48,8 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mlflow-calib {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    options = {"score": _score, "split": _split, "fit": _fit, "evaluate": _evaluate, "gate": _gate, "promote": _promote}
-    for name, add_options in options.items():
+    for name, add_options in _OPTIONS.items():
         what, example = COMMANDS[name]
         command = commands.add_parser(
             name,
@@ -59,16 +62,17 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_options(command)
-        _common(command)
+        _common(command, mlflow=name != "plan")
     return parser
 
 
-def _common(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("MLflow and output")
-    group.add_argument("--tracking-uri", metavar="URI", help="tracking server; default MLFLOW_TRACKING_URI")
-    group.add_argument("--registry-uri", metavar="URI", help="model registry; default MLFLOW_REGISTRY_URI")
+def _common(command: argparse.ArgumentParser, *, mlflow: bool) -> None:
+    group = command.add_argument_group("MLflow and output" if mlflow else "output")
+    if mlflow:
+        group.add_argument("--tracking-uri", metavar="URI", help="tracking server; default MLFLOW_TRACKING_URI")
+        group.add_argument("--registry-uri", metavar="URI", help="model registry; default MLFLOW_REGISTRY_URI")
+        group.add_argument("--quiet", action="store_true", help="no progress bar")
     group.add_argument("--json", action="store_true", help="print the result as one JSON object, for machines")
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
     group.add_argument("--traceback", action="store_true", help="show where an error came from")
 
 
@@ -150,6 +154,26 @@ def _promote(command: argparse.ArgumentParser) -> None:
     command.add_argument("--promoted-by", metavar="WHO", help="stands in the promotion record")
 
 
+def _plan(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--limit", type=float, required=True, metavar="E", help="calibration error (root) to stay within"
+    )
+    command.add_argument("--n-bins", type=int, default=10, metavar="B", help="default 10")
+    command.add_argument("--confidence-level", type=float, default=0.95, metavar="P", help="of the bound; default 0.95")
+    command.add_argument("--rows", dest="n", type=int, metavar="N", help="also say what this many rows can show")
+    model = command.add_argument_group("the model one has in mind")
+    model.add_argument("--true-error", type=float, metavar="E", help="its calibration error (root), below the limit")
+    model.add_argument(
+        "--pass-probability", type=float, default=0.5, metavar="P", help="how likely to pass; default 0.5"
+    )
+    model.add_argument(
+        "--rates",
+        type=values.numbers,
+        metavar="R",
+        help="positive rate of each bin, with commas; default even over 0 to 1",
+    )
+
+
 def _tags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tag", dest="run_tags", action="append", type=values.tag, metavar="KEY=VALUE", help="on the run; repeated"
@@ -160,3 +184,14 @@ def _columns(group: Any, option: str, dest: str, what: str, *, required: bool = 
     group.add_argument(
         option, dest=dest, action="extend", type=values.columns, required=required, metavar="COLUMN", help=what
     )
+
+
+_OPTIONS = {
+    "score": _score,
+    "split": _split,
+    "fit": _fit,
+    "evaluate": _evaluate,
+    "gate": _gate,
+    "promote": _promote,
+    "plan": _plan,
+}

@@ -13,6 +13,7 @@ from mlflow_calib.cli import values
 if TYPE_CHECKING:
     from mlflow_calib.flavor.tracking import MlflowServer
 
+PLAN_SCHEMA = "mlflow_calib.plan/1"
 CALIBRATOR_OPTIONS = ("method", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
 #: MLflow's bars for files of a few kilobytes say nothing, and break lines that other programs read.
 QUIET = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
@@ -110,6 +111,31 @@ def _promote(arguments: argparse.Namespace) -> dict[str, Any]:
     )
 
 
+def _plan(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mlflow_calib.core import planning
+    from mlflow_calib.core.theory import rows_for_balance
+
+    limit, n_bins, level, rates = arguments.limit, arguments.n_bins, arguments.confidence_level, arguments.rates
+    model = {"true_error": arguments.true_error or 0.0, "pass_probability": arguments.pass_probability}
+    n_to_verify = planning.rows_to_verify(limit, n_bins, level, rates=rates, **model)
+    error = arguments.true_error or limit / 2
+    floor = None if arguments.n is None else planning.noise_floor_of(arguments.n, n_bins, level, rates)
+    return {
+        "schema": PLAN_SCHEMA,
+        "limit": limit,
+        "n_bins": n_bins,
+        "confidence_level": level,
+        **model,
+        "rows_to_verify": n_to_verify,
+        "fitted_error": error,
+        "rows_to_fit": planning.rows_to_fit(error, n_bins),
+        "rows_to_fit_histogram_binning": planning.rows_to_fit(error, n_bins, "histogram-binning"),
+        "rows_for_balance": rows_for_balance(n_bins, level),
+        "n": arguments.n,
+        "noise_floor": floor,
+    }
+
+
 RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "score": _score,
     "split": _split,
@@ -117,4 +143,5 @@ RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "evaluate": _evaluate,
     "gate": _gate,
     "promote": _promote,
+    "plan": _plan,
 }

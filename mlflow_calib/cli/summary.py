@@ -15,7 +15,16 @@ LABELS = {
     "n_bins": "bins",
     "calibration_error": "calibration error (root)",
     "upper_bound": "its upper bound",
+    "noise_floor": "least bound (root) that these rows can show",
     "limit": "limit",
+    "confidence_level": "confidence level",
+    "true_error": "true error (root)",
+    "pass_probability": "probability to pass",
+    "rows_to_verify": "rows to verify",
+    "fitted_error": "error to fit to (root)",
+    "rows_to_fit": "rows to fit, scaling-binning",
+    "rows_to_fit_histogram_binning": "rows to fit, histogram-binning",
+    "rows_for_balance": "rows for well-balanced bins",
     "mse": "MSE",
     "status": "status",
     "champion_version": "champion version",
@@ -46,8 +55,15 @@ def _sentence(command: str, result: Mapping[str, Any]) -> str:
         "split": "split the predictions",
         "fit": f"registered {result.get('name')} version {result.get('version')} as a candidate",
         "evaluate": "evaluated the candidate",
+        "plan": _plan_sentence(result),
     }
     return done[command]
+
+
+def _plan_sentence(result: Mapping[str, Any]) -> str:
+    if result.get("rows_to_verify") is None:
+        return "no number of rows up to 1e12 shows a calibration error within this limit; raise it or take fewer bins"
+    return "rows to verify are evaluation data; rows to fit are on average, with constants from synthetic data"
 
 
 def _verdict_sentence(result: Mapping[str, Any]) -> str:

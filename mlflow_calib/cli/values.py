@@ -32,6 +32,18 @@ def columns(text: str) -> list[str]:
     return names
 
 
+def numbers(text: str) -> list[float]:
+    """Numbers separated by commas.
+
+    >>> numbers("0.1, 0.25")
+    [0.1, 0.25]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"numbers separated by commas are due, got {text!r}") from error
+
+
 def label(text: str) -> Any:
     """A class label: JSON where it is JSON, else the text itself.
 

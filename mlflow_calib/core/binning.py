@@ -19,6 +19,8 @@ Floats = runtime.Floats
 Index = npt.NDArray[np.intp]
 BINNINGS = ("uniform-mass", "equal-width")
 MAX_BINS = 1000
+#: Weights that are whole multiples of 1/1024 count as rows of a common unit.
+_FRACTION = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +48,14 @@ class BinningScheme:
         return runtime.bin_index(np.asarray(scores, dtype=np.float64), self.edges)
 
 
-def uniform_mass(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
-    """Bins that hold equally many of the given scores, as far as ties allow.
+def uniform_mass(scores: npt.ArrayLike, n_bins: int, weights: npt.ArrayLike | None = None) -> BinningScheme:
+    """Bins that hold equally many of the given scores, or equal shares of their weight, as far as ties allow.
 
     The sorted scores are cut into groups of the sizes of ``numpy.array_split``. A cut inside a run of equal scores
-    moves to the upper end of the run, and cuts that then coincide count once, so fewer bins may result.
+    moves to the upper end of the run, and cuts that then coincide count once, so fewer bins may result. Whole weights
+    count as so many rows (fractions of 1/1024 in their proportions), others cut at 1/B, 2/B, ... of their sum. Rows
+    that all stand twice are split as if they stood once, so that doubled rows, weights of 2 and no weights make the
+    same bins.
 
     Parameters
     ----------
@@ -58,6 +63,8 @@ def uniform_mass(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
         Finite numbers; n at least 1.
     n_bins : int
         From 1 to 1000.
+    weights : array_like, shape (n,), optional
+        Finite numbers over 0.
 
     Returns
     -------
@@ -79,10 +86,13 @@ def uniform_mass(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
     ([0.3], 3, 2)
     >>> uniform_mass([0.2] * 30 + [0.7] * 10, n_bins=4).n_bins
     2
+    >>> uniform_mass([0.1, 0.2, 0.4, 0.8], n_bins=2, weights=[3, 1, 1, 1]).edges.round(3).tolist()
+    [0.15]
     """
     ordered = _ordered(scores)
     check_n_bins(n_bins)
-    return BinningScheme(edges_at(ordered, uniform_mass_cuts(ordered, n_bins)), int(n_bins))
+    mass = None if weights is None else np.asarray(weights, dtype=np.float64)[np.argsort(np.asarray(scores))]
+    return BinningScheme(edges_at(ordered, uniform_mass_cuts(ordered, n_bins, mass)), int(n_bins))
 
 
 def equal_width(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
@@ -129,14 +139,33 @@ def distinct(scores: npt.ArrayLike) -> BinningScheme:
     return BinningScheme(edges_at(values, np.arange(1, len(values))), len(values))
 
 
-def uniform_mass_cuts(ordered: Floats, n_bins: int) -> Index:
-    """Cuts of the sorted values (n,) into runs of equal length: the numbers of values below each cut, increasing."""
-    size, longer = divmod(len(ordered), n_bins)
+def uniform_mass_cuts(ordered: Floats, n_bins: int, weights: Floats | None = None) -> Index:
+    """Cuts of the sorted values (n,) into runs of equal weight: the numbers of values below each cut, increasing.
+
+    ``weights`` (n,) stand in the same order; None counts values.
+    """
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(ordered))
+    reached = ends if weights is None else np.cumsum(weights)[ends - 1]
+    moved = np.unique(ends[np.searchsorted(reached, _goals(reached, n_bins), side="left")])
+    return moved[moved < len(ordered)]
+
+
+def _goals(reached: npt.NDArray[Any], n_bins: int) -> npt.NDArray[Any]:
+    """Weight below each cut, from the weight reached at the end of each run of equal values."""
     bins = np.arange(1, n_bins)
-    return _between_distinct(ordered, size * bins + np.minimum(bins, longer))
+    runs = np.diff(reached, prepend=0)
+    if runs.min() == 1 and reached.dtype.kind == "i":
+        unit: float = 1
+    else:
+        scaled = runs * float(_FRACTION)
+        if (scaled % 1).any() or reached[-1] > 2.0**43:
+            return np.asarray(reached[-1] / n_bins * bins * (1 - 1e-12))  # what rounding alone misses is reached
+        unit = int(np.gcd.reduce(scaled.astype(np.int64))) / _FRACTION
+    size, longer = divmod(round(reached[-1] / unit), n_bins)
+    return np.asarray(unit * (size * bins + np.minimum(bins, longer)))
 
 
-def equal_width_cuts(ordered: Floats, n_bins: int) -> Index:
+def equal_width_cuts(ordered: Floats, n_bins: int, weights: Floats | None = None) -> Index:  # noqa: ARG001
     """Cuts of the sorted probabilities (n,) at 1/B, 2/B, ...; a value on an edge belongs to the lower bin."""
     return _between_distinct(ordered, np.searchsorted(ordered, np.arange(1, n_bins) / n_bins, side="right"))
 

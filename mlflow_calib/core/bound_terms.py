@@ -15,15 +15,18 @@ import numpy.typing as npt
 from scipy import special
 
 from mlflow_calib.core.error_statistics import (
+    ENOUGH_ROWS,
     ErrorStatistics,
     Floats,
     GroupMoments,
+    debiased_squared,
     debiased_squared_of,
-    label_means_of,
 )
 
 #: A bin of fewer rows cannot show its own variance, and enters c with the largest value its term can take.
 FEW_ROWS = 10
+#: The same for effective counts, where ten rows of equal weight may round to just below ten.
+_FEW = FEW_ROWS * (1 - 1e-9)
 
 
 @dataclass(frozen=True)
@@ -67,24 +70,42 @@ class BoundTerms:
         return np.asarray((z**2 * self.c + np.sqrt(z**4 * self.c**2 + 4 * z**2 * self.v0)) / 2)
 
 
-def row_terms(counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats) -> BoundTerms:
+def row_terms(
+    counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, shares: Floats | None = None
+) -> BoundTerms:
     """Terms by row over the last axis, shapes (..., B).
 
     m_j = (k_j + 1) / (n_j + 2), s_j^2 = m_j (1 - m_j), v0 = 2 / n^2 sum s_j^4, c = max_j [4 s_j^2 + (u_j - m_j)^2] / n,
-    nu = (sum s_j^2)^2 / sum s_j^4; sums over bins with n_j >= 2, the maximum over all bins.
+    nu = (sum s_j^2)^2 / sum s_j^4; sums over bins with n_j >= 2, the maximum over all bins. With weights n_j is the
+    effective count, and 1 / n of bin j becomes w_j / n_j, its share over its effective count.
     """
-    squared = debiased_squared_of(counts, positives, outputs)
-    n = np.maximum(counts.sum(axis=-1), 1)
+    squared = debiased_squared_of(counts, positives, outputs, shares)
+    rate = _rate(counts, shares)
     means = (positives + 1) / (counts + 2)
     variances = means * (1 - means)
-    summed = np.where(counts >= 2, variances, 0.0)
+    summed = np.where(counts >= ENOUGH_ROWS, variances * rate, 0.0)
     fourth = (summed**2).sum(axis=-1)
     slopes = 4 * variances + (outputs - means) ** 2
     # The largest value of 4 p (1 - p) + (u - p)^2, at p = (2 - u) / 3.
     largest = (2 - outputs) ** 2 / 3 + outputs**2
-    slope = np.where(counts < FEW_ROWS, largest, slopes).max(axis=-1) / n
+    slope = (np.where(counts < _FEW, largest, slopes) * rate).max(axis=-1)
     nu = np.where(fourth > 0, summed.sum(axis=-1) ** 2 / np.where(fourth > 0, fourth, 1.0), 1.0)
-    return BoundTerms(squared, squared, 2 * fourth / n**2, slope, np.inf, nu)
+    return BoundTerms(squared, squared, 2 * fourth, slope, np.inf, nu)
+
+
+def row_terms_of(s: ErrorStatistics) -> BoundTerms:
+    """Terms by row of sufficient statistics, weighted where they are."""
+    return row_terms(s.effective_counts, s.effective_positives, s.outputs, s.weighted_shares)
+
+
+def _rate(counts: npt.NDArray[Any], shares: Floats | None) -> Floats:
+    """Weight of one effective row of each bin among all: 1 / n where all rows count the same."""
+    total = np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+    if shares is None:
+        return np.asarray(1.0 / total)
+    rate = shares / np.where(counts > 0, counts, 1.0)
+    # A bin without rows has no rate of its own, and one of few may show too low a one.
+    return np.where(counts < _FEW, np.maximum(rate, 1.0 / total), rate)
 
 
 def group_terms(s: ErrorStatistics, groups: GroupMoments, scale: float = 1.0) -> BoundTerms:
@@ -92,16 +113,14 @@ def group_terms(s: ErrorStatistics, groups: GroupMoments, scale: float = 1.0) ->
 
     S_jk = M_jk / sqrt(n_j n_k), v0 = 2 / n^2 sum S_jk^2, P = sum w_j d_j^2, c = max(c by row, L / P),
     T_G = P - tr(S) / n, nu = tr(S)^2 / sum S_jk^2. The upper bound is centred at T by row (conservative), the lower at
-    T_G.
+    T_G. With weights n_j and n are sums of weights.
     """
-    rows = row_terms(s.counts * scale, s.positives * scale, s.outputs)
-    squared = float(debiased_squared_of(s.counts, s.positives, s.outputs))
-    n, effective = s.n, groups.H * scale
+    rows = row_terms(s.effective_counts * scale, s.effective_positives * scale, s.outputs, s.weighted_shares)
+    squared = debiased_squared(s)
+    n, effective = float(s.masses.sum()), groups.H * scale
     correction = (effective / (effective - 1)) / (groups.H / (groups.H - 1))
-    inverse_roots = np.where(s.counts >= 2, 1 / np.sqrt(np.maximum(s.counts, 1)), 0.0)
-    spread = groups.M * np.outer(inverse_roots, inverse_roots)
-    gaps = np.where(s.counts >= 2, s.outputs - label_means_of(s.counts, s.positives), 0.0)
-    plugin = float(s.counts @ gaps**2) / n
+    spread = groups.M * np.outer(inverse_roots(s), inverse_roots(s))
+    plugin = float(s.shares @ usable_gaps(s) ** 2)
     by_group = plugin - float(np.trace(spread)) / n
     fourth = float((spread**2).sum())
     slope = max(float(rows.c), groups.L * correction / scale / plugin) if plugin > 0 else float(rows.c)
@@ -113,6 +132,17 @@ def group_terms(s: ErrorStatistics, groups: GroupMoments, scale: float = 1.0) ->
         degrees_of_freedom=effective - 1,
         nu=float(np.trace(spread)) ** 2 / fourth if fourth > 0 else 1.0,
     )
+
+
+def usable_gaps(s: ErrorStatistics) -> Floats:
+    """d_j = u_j - ybar_j, and 0 in a bin of fewer than 2 rows, which adds nothing to the estimate."""
+    return np.where(s.effective_counts >= ENOUGH_ROWS, s.outputs - s.label_means, 0.0)
+
+
+def inverse_roots(s: ErrorStatistics) -> Floats:
+    """1 / sqrt(n_j) of the rows, or of their weight, and 0 in a bin of fewer than 2 rows."""
+    masses = np.where(s.masses > 0, s.masses, 1)
+    return np.where(s.effective_counts >= ENOUGH_ROWS, 1 / np.sqrt(masses), 0.0)
 
 
 def extrapolated(centre: float, estimate: float, scale: float) -> float:

@@ -1,185 +1,29 @@
-"""The calibrator: how it is fitted, what it predicts, and the JSON it lives in.
+"""How a calibrator is fitted.
 
-The axes: method (scaling-binning, histogram-binning) x binning (uniform-mass, equal-width) x reduction (binary,
-marginal) x parts (disjoint, shared). Predicting is a search and a look-up in ``mlflow_calib.runtime``.
+The axes: method (scaling-binning, shrunk, histogram binning, scaling, identity) x scaling function x binning
+(uniform-mass, equal-width) x reduction x parts (disjoint, shared). What comes of it is a :class:`Calibrator`.
 """
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mlflow_calib import __version__, runtime
-from mlflow_calib.core.binning import check_n_bins
-from mlflow_calib.core.class_map import CUTS, FLAGS, ClassMap, Recipe, fit_class_map
-from mlflow_calib.core.labels import Label
+from mlflow_calib.core.bin_numbers import cube_root_bins
+from mlflow_calib.core.calibrator_record import Calibrator, FlaggedOutputs
+from mlflow_calib.core.class_fit import AUTO, METHODS, Recipe
+from mlflow_calib.core.class_map import FLAGS, ClassMap
+from mlflow_calib.core.fit_checks import SCALED, check_both_outcomes, check_options, warn_of_flags
+from mlflow_calib.core.map_fits import fit_maps
 from mlflow_calib.core.parts import Parts, choose_parts
-from mlflow_calib.core.scores import CleanRows, check_choice, clean_rows
-from mlflow_calib.errors import CalibrationWarning, InvalidInputError
+from mlflow_calib.core.reductions import TOP_LABEL
+from mlflow_calib.core.scores import CleanRows, clean_rows, clean_unlabeled
+from mlflow_calib.core.weights import effective_n
 
-Floats = runtime.Floats
-METHODS = ("scaling-binning", "histogram-binning")
-
-
-@dataclass(frozen=True, eq=False)
-class Calibrator:
-    """A finished calibrator: from base scores to calibrated probabilities with few distinct values.
-
-    Made by :func:`fit_calibrator` or :meth:`from_json`. Equal calibrators have equal JSON; pickling goes through JSON,
-    which keeps every float to the bit.
-
-    Attributes
-    ----------
-    method, reduction, binning, scaling, loss, score_kind : str or None
-        As asked of the fit.
-    classes : tuple
-        Classes in the order of the columns.
-    positive_class : str, int, float, bool or None
-        The class whose probability a binary calibrator gives.
-    n_bins_requested : int
-        Bins asked for; ``n_bins_effective`` tells those there are.
-    parts_requested, parts : str
-        As asked ("auto", "disjoint", "shared", "array"), and as done ("disjoint", "shared").
-    seed : int
-        Seed of the permutation that made the thirds.
-    maps : tuple of ClassMap
-        One, or one a class.
-    facts : dict
-        Facts of the fit: rows, rows of each part, positives a map, clipped scores, whether keys were given.
-    base_model : dict or None
-        The base model these scores came from, where the flavor recorded it.
-    """
-
-    method: str
-    reduction: str
-    binning: str
-    scaling: str | None
-    loss: str | None
-    score_kind: str
-    classes: tuple[Label, ...]
-    positive_class: Label | None
-    n_bins_requested: int
-    parts_requested: str
-    parts: str
-    seed: int
-    maps: tuple[ClassMap, ...]
-    facts: dict[str, Any]
-    base_model: dict[str, Any] | None = None
-
-    @property
-    def n_bins_effective(self) -> int | tuple[int, ...]:
-        """Number of bins there are: of the one map, or of each class."""
-        counts = tuple(len(one_map.values) for one_map in self.maps)
-        return counts[0] if self.reduction == "binary" else counts
-
-    def predict(self, scores: Any) -> Floats:
-        """Calibrated probabilities of base scores.
-
-        Parameters
-        ----------
-        scores : array_like
-            Base scores of the kind the fit had. Binary: shape (n,), or (n, 2) in the order of ``classes``. Marginal:
-            shape (n, K).
-
-        Returns
-        -------
-        ndarray of float64, the shape of ``scores``
-            Marginal rows do not sum to one and are not renormalised.
-
-        Raises
-        ------
-        ValueError
-            For scores that are not finite, outside [0, 1] by more than 1e-6, or of another shape; with the rows.
-        """
-        cleaned = self._clean(scores)
-        outputs = runtime.predict_maps(cleaned, [(one_map.edges, one_map.values) for one_map in self.maps])
-        if cleaned.ndim == np.ndim(scores):
-            return outputs
-        return np.column_stack([outputs if name == self.positive_class else 1 - outputs for name in self.classes])
-
-    def bin_index(self, scores: Any) -> npt.NDArray[np.intp]:
-        """Bin of each base score: shape (n,) for binary, (n, K) for marginal."""
-        cleaned = self._clean(scores)
-        if self.reduction == "binary":
-            return runtime.bin_index(cleaned, self.maps[0].edges)
-        return np.column_stack([runtime.bin_index(cleaned[:, k], m.edges) for k, m in enumerate(self.maps)])
-
-    def _clean(self, scores: Any) -> Floats:
-        if self.reduction == "marginal":
-            return runtime.clean_scores(scores, len(self.classes), self.score_kind)[0]
-        if np.ndim(scores) == 2 and self.score_kind == "probability":
-            column = self.classes.index(self.positive_class)
-            return np.ascontiguousarray(runtime.clean_scores(scores, len(self.classes))[0][:, column])
-        return runtime.clean_scores(scores, None, self.score_kind)[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document of calibrator.json, schema 1: plain Python values."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        maps = [one_map.to_dict() for one_map in self.maps]
-        return {"schema_version": runtime.SCHEMA_VERSION, **plain, "classes": list(self.classes), "maps": maps}
-
-    def to_json(self) -> str:
-        """JSON text from which :meth:`from_json` makes the same calibrator, to the bit."""
-        return json.dumps(self.to_dict(), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Calibrator:
-        """Read a calibrator back.
-
-        Raises
-        ------
-        ValueError
-            For damaged text and for a schema this release does not know, with what to do.
-
-        Examples
-        --------
-        >>> calibrator = fit_calibrator([0.1, 0.4, 0.6, 0.9] * 25, [0, 1, 0, 1] * 25, n_bins=2)
-        >>> Calibrator.from_json(calibrator.to_json()) == calibrator
-        True
-        """
-        document = runtime.read_calibrator(text)
-        fields: dict[str, Any] = {name: document.get(name) for name in cls.__dataclass_fields__}
-        missing = sorted(cls.__dataclass_fields__.keys() - document.keys())
-        try:
-            maps = tuple(ClassMap.from_dict(one_map) for one_map in document["maps"])
-            fields.update(maps=maps, classes=tuple(document["classes"]))
-        except (KeyError, TypeError, ValueError) as error:
-            missing.append(str(error))
-        if missing:
-            raise InvalidInputError(f"calibrator.json is damaged ({', '.join(missing)}); fetch the artifact again")
-        return cls(**fields)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Calibrator:
-        """Read back what :meth:`to_dict` gave; the same errors as :meth:`from_json`."""
-        try:
-            text = json.dumps(document, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"a calibrator holds plain JSON values only: {error}") from error
-        return cls.from_json(text)
-
-    def with_facts(self, **facts: Any) -> Calibrator:
-        """Make the same calibrator with more facts of its fit."""
-        return self.from_dict({**self.to_dict(), "facts": {**self.facts, **facts}})
-
-    def with_base_model(self, base_model: Mapping[str, Any] | None) -> Calibrator:
-        """Make the same calibrator with a record of the base model it belongs to."""
-        return self.from_dict({**self.to_dict(), "base_model": None if base_model is None else dict(base_model)})
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Calibrator) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.method, self.classes, *(one_map.values.tobytes() for one_map in self.maps)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_json, (self.to_json(),)
+__all__ = ["FLAGS", "METHODS", "Calibrator", "ClassMap", "FlaggedOutputs", "fit_calibrator"]
 
 
 def fit_calibrator(
@@ -188,12 +32,16 @@ def fit_calibrator(
     *,
     method: str = "scaling-binning",
     reduction: str = "binary",
-    n_bins: int = 10,
+    n_bins: int | str = 10,
     binning: str = "uniform-mass",
     scaling: str | None = None,
+    loss: str = "log",
+    targets: str = "labels",
     parts: Any = "auto",
     classes: Sequence[Any] | None = None,
     positive_class: Any = None,
+    sample_weight: Any = None,
+    unlabeled: Any = None,
     keys: Any = None,
     score_kind: str = "probability",
     seed: int = 0,
@@ -204,33 +52,51 @@ def fit_calibrator(
     ----------
     scores : array_like, shape (n,), (n, 2) or (n, K)
         Scores of the base model on the recalibration data T. Binary: probabilities of the positive class, or of both
-        classes. Marginal: a column a class. Any float type; computed in float64. With ``score_kind="logit"`` log odds
-        of the class against the rest, any finite numbers, shape (n,) or (n, K).
-    labels : array_like, shape (n,)
-        Outcomes in the model's own words.
-    method : {"scaling-binning", "histogram-binning"}
-        See the notes.
-    reduction : {"binary", "marginal"}
-        One probability, or one calibrator a class. Marginal rows do not sum to one and are not renormalised: that
-        would turn a few outputs into thousands, whose calibration error can no longer be measured.
-    n_bins : int
+        classes. Else a column a class. Any float type; computed in float64. With ``score_kind="logit"`` log odds of
+        the class against the rest, any finite numbers, shape (n,) or (n, K).
+    labels : array_like, shape (n,); multi-label (n, K)
+        Outcomes in the model's own words; multi-label: 0 and 1, or booleans.
+    method : {"scaling-binning", "scaling-binning-shrunk", "histogram-binning", "scaling", "identity"}
+        See the notes. The last two are for comparison: their outputs are continuous, so that their calibration error
+        cannot be verified, and they are not packaged with a model.
+    reduction : {"binary", "marginal", "top-label", "top-label-per-class", "multi-label"}
+        One probability; one calibrator a class; one of the confidence in the predicted class, or one for each
+        predicted class; one for each of K labels that do not exclude one another, whose scores need not sum to one.
+        Marginal rows do not sum to one and are not renormalised: that would turn a few outputs into thousands, whose
+        calibration error can no longer be measured.
+    n_bins : int or "auto"
         Bins asked for, 1 to 1000. Where scores tie there are fewer; both numbers are kept and a warning is given.
+        "auto": histogram binning takes the cube root of the rows that it averages, the other methods the monotonic
+        sweep over the labels of T1, each class for itself.
     binning : {"uniform-mass", "equal-width"}
-    scaling : {None, "platt"}
-        Scaling function of step 1; None is "platt" for scaling-binning.
+        Of g(z), or of z without step 1.
+    scaling : {None, "platt", "quadratic", "beta", "temperature", "identity", "auto"}
+        Scaling function of step 1, see :func:`mlflow_calib.core.scaling.fit_scaling`. None is "platt" for binary,
+        marginal and multi-label, "auto" for top-label.
+    loss : {"log", "squared"}
+        What step 1 minimises: log loss as in the paper's experiments, or squared loss as in its formula.
+    targets : {"labels", "platt"}
+        What step 1 is fitted to: the outcomes, or Platt's smoothed targets (n1 + 1) / (n1 + 2) and 1 / (n0 + 2), which
+        hold back a fit to few rows.
     parts : {"auto", "disjoint", "shared"} or array_like of 1, 2, 3, shape (n,)
         Rows of the three steps. "disjoint" thirds are the paper's algorithm and what its theorem needs; "shared" uses
         every row in every step, as the paper's experiments do, and is the better one for few rows. "auto" takes
-        disjoint where T3 then holds at least 100 rows a bin.
+        disjoint where T3 then holds at least 100 rows a bin (with ``n_bins="auto"``: the cube root of the rows).
     classes : sequence, optional
         Classes in the order of the columns, from the model, never from the labels seen. By default 0 .. K-1.
     positive_class : optional
         Must be stated unless labels are 0 and 1, or False and True.
+    sample_weight : array_like, shape (n,), optional
+        At least 0; only proportions matter. They enter every stage: g, the mass of bins, the means, and shrinking by
+        the rows they are worth. Rows of weight 0 are left out and counted.
+    unlabeled : array_like, optional
+        Scores without labels, of the form of ``scores``, for scaling-binning: they serve as T2 and T3, each counting
+        one, and all labels go to T1. Disjoint parts halve them, "auto" where a half then holds 100 rows a bin.
     keys : array_like, shape (n,), optional
         A distinct key a row; disjoint thirds then follow the sorted keys, whatever the order of rows.
     score_kind : {"probability", "logit"}
     seed : int
-        Seed of the permutation behind disjoint thirds without keys.
+        Seed of the permutation behind disjoint thirds without keys, and of the folds of ``scaling="auto"``.
 
     Returns
     -------
@@ -244,26 +110,31 @@ def fit_calibrator(
     Raises
     ------
     InvalidInputError
-        With every problem of the rows at once, as :func:`mlflow_calib.core.scores.clean_rows`; for doubled keys; for
-        binary data where the rows that teach hold one class only.
+        With every wrong option, or every problem of the rows, at once; see
+        :func:`mlflow_calib.core.scores.clean_rows`; for doubled keys; for binary and top-label data where the rows
+        that teach have one outcome only.
 
     Notes
     -----
-    Scaling-binning: step 1 fits g on T1 (:func:`mlflow_calib.core.scaling.fit_platt`); step 2 makes bins of g(z) on
-    T2; step 3 outputs, for bin I_j, the mean of g and never of the labels,
+    Scaling-binning: step 1 fits g on T1; step 2 makes bins of g(z) on T2; step 3 outputs, for bin I_j, the mean of g
+    and never of the labels,
 
     .. math:: \hat g(I_j) = \frac{1}{|T_3 \cap I_j|} \sum_{z \in T_3 \cap I_j} g(z).
 
+    Shrunk (beyond the paper): each mean is moved towards the mean label of its bin by empirical Bayes, see
+    :func:`mlflow_calib.core.shrinkage.shrunk_values`; labels of T3, or of T1 where T3 has none.
     Histogram binning makes bins of z on T2 and outputs the mean label of T3 in each; it has no step 1 and leaves T1
-    unused where parts are disjoint. A bin that T3 leaves empty takes the same mean over T2, which is never empty.
-    As g is monotone, edges are kept in the space of z: prediction never needs g. A class of a marginal calibrator
-    without a row of it (or of any other) in the data that teaches has nothing to fit, and takes the mean base
-    score of each bin.
+    unused where parts are disjoint. "scaling" outputs g(z), "identity" the scores as they are. A bin that T3 leaves
+    empty takes the same mean over T2, which is never empty. As g is monotone, edges are kept in the space of z:
+    prediction never needs g. A class without a row of it (or of any other) in the data that teaches has nothing to
+    fit, and takes the mean base score of each bin; a predicted class with too few rows takes the map of all predicted
+    classes together. Both are flagged.
 
     References
     ----------
     Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 4.1 (algorithm), 4.3 (shared
-    parts), section 2 (marginal calibration error).
+    parts), section 2 (marginal and top-label calibration error). Per predicted class: Gupta and Ramdas, "Top-label
+    Calibration and Multiclass-to-binary Reductions", ICLR 2022, section 2.
 
     Examples
     --------
@@ -276,72 +147,87 @@ def fit_calibrator(
     ('disjoint', 3)
     >>> calibrator.predict([0.1, 0.5, 0.9]).round(1).tolist()
     [0.1, 0.3, 0.8]
+
+    Production scores without labels leave all labels to step 1:
+
+    >>> calibrator = fit_calibrator(z, y, n_bins=3, unlabeled=rng.uniform(size=3000))
+    >>> calibrator.facts["n_parts"]
+    [900, 1500, 1500]
     """
-    check_choice("method", method, METHODS)
-    check_choice("binning", binning, tuple(CUTS))
-    check_choice("scaling", scaling, (None, "platt") if method == "scaling-binning" else (None,))
-    check_n_bins(n_bins)
+    if scaling is None and method in SCALED:
+        scaling = "auto" if reduction in TOP_LABEL else "platt"
+    recipe = Recipe(method, n_bins, binning, scaling, loss, score_kind, seed, targets)
+    check_options(recipe, reduction, parts, unlabeled is not None)
     options = {"reduction": reduction, "classes": classes, "positive_class": positive_class, "score_kind": score_kind}
-    rows = clean_rows(scores, labels, **options)
-    chosen = choose_parts(len(rows.scores), n_bins, parts, keys, seed)
-    recipe = Recipe(method == "scaling-binning", n_bins, binning, score_kind)
-    if reduction == "binary":
-        _check_both_classes(rows, chosen, recipe)
-    names = (rows.positive_class,) if rows.positive_class is not None else rows.classes
-    columns = zip(names, rows.columns(), strict=True)
-    maps = tuple(fit_class_map(name, z, y, chosen, recipe) for name, (z, y) in columns)
-    _warn(maps, n_bins)
+    given = clean_rows(scores, labels, **options, sample_weight=sample_weight)
+    others = None
+    if unlabeled is not None:
+        words = {"classes": given.classes, "positive_class": given.positive_class}
+        others = clean_unlabeled(unlabeled, **{**options, **words})
+    rows, keys, parts = _weighing(given, keys, parts)
+    chosen = _parts(rows, recipe, parts, keys, others)
+    check_both_outcomes(rows, chosen, recipe)
+    maps = tuple(fit_maps(rows, chosen, recipe, others))
+    warn_of_flags(maps, n_bins, stacklevel=2)
+    facts = _facts(rows, chosen, keys, others, len(given.scores))
+    return _finished(rows, recipe, chosen, parts, maps, facts)
+
+
+def _finished(
+    rows: CleanRows, recipe: Recipe, chosen: Parts, parts: Any, maps: tuple[ClassMap, ...], facts: dict[str, Any]
+) -> Calibrator:
+    auto = recipe.n_bins == AUTO
     return Calibrator(
-        method=method,
-        reduction=reduction,
-        binning=binning,
-        scaling="platt" if recipe.scaled else None,
-        loss="log" if recipe.scaled else None,
-        score_kind=score_kind,
+        method=recipe.method,
+        reduction=rows.reduction,
+        binning=recipe.binning,
+        scaling=recipe.scaling,
+        loss=None if recipe.scaling is None else recipe.loss,
+        score_kind=recipe.score_kind,
         classes=rows.classes,
         positive_class=rows.positive_class,
-        n_bins_requested=int(n_bins),
+        n_bins_requested=max(1, *(len(m.values) for m in maps)) if auto else int(recipe.n_bins),
         parts_requested=parts if isinstance(parts, str) else "array",
         parts=chosen.name,
-        seed=int(seed),
+        seed=int(recipe.seed),
         maps=maps,
-        facts=_facts(rows, chosen, keys),
+        facts={**facts, "n_bins": AUTO} if auto else facts,
     )
 
 
-def _check_both_classes(rows: CleanRows, parts: Parts, recipe: Recipe) -> None:
-    outcomes = rows.outcomes[recipe.teacher(parts)]
-    if 0 < outcomes.sum() < len(outcomes):
-        return
-    others = [name for name in rows.classes if name != rows.positive_class]
-    absent = f"the positive class {rows.positive_class!r}" if not outcomes.any() else f"another class {others or ''}"
-    part = "T" if parts.name == "shared" else "T1" if recipe.scaled else "T3"
-    remedy = "" if parts.name == "shared" else ', or use parts="shared"'
-    raise InvalidInputError(
-        f"{part} must hold rows of both classes to learn from; its {len(outcomes)} rows hold none of {absent}; "
-        f"add such rows{remedy}"
-    )
+def _weighing(rows: CleanRows, keys: Any, parts: Any) -> tuple[CleanRows, Any, Any]:
+    """Rows of weight over 0, with their keys and parts; equal weights are none."""
+    if rows.weights is None or rows.weights.all():
+        return rows, keys, parts
+    held = np.flatnonzero(rows.weights)
+    keys = np.asarray(keys)[held] if np.shape(keys) == rows.weights.shape else keys
+    parts = np.asarray(parts)[held] if np.shape(parts) == rows.weights.shape else parts
+    return rows.select(held), keys, parts
 
 
-def _warn(maps: tuple[ClassMap, ...], n_bins: int) -> None:
-    lines = []
-    for flag, meaning in FLAGS.items():
-        names = [one_map.label for one_map in maps if flag in one_map.flags]
-        if names:
-            lines.append(f"{flag}, class {', '.join(map(repr, names[:5]))}{' and more' * (len(names) > 5)}: {meaning}")
-    if lines:
-        bins = [len(one_map.values) for one_map in maps]
-        lines.append(f"bins requested {n_bins}, effective {min(bins)} to {max(bins)}")
-        warnings.warn("; ".join(lines), CalibrationWarning, stacklevel=3)
+def _parts(rows: CleanRows, recipe: Recipe, parts: Any, keys: Any, others: CleanRows | None) -> Parts:
+    n, n_unlabeled = len(rows.scores), None if others is None else len(others.scores)
+    if recipe.method in runtime.CONTINUOUS_METHODS and isinstance(parts, str) and parts == AUTO:
+        parts = "shared"  # step 1 alone has no use for the other two parts
+    n_bins = cube_root_bins(n if n_unlabeled is None else n_unlabeled) if recipe.n_bins == AUTO else int(recipe.n_bins)
+    return choose_parts(n, n_bins, parts, keys, recipe.seed, n_unlabeled)
 
 
-def _facts(rows: CleanRows, parts: Parts, keys: Any) -> dict[str, Any]:
-    facts = {
+def _facts(rows: CleanRows, parts: Parts, keys: Any, others: CleanRows | None, n_given: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "n": len(rows.scores),
         "n_parts": list(parts.sizes),
-        "positives": [int(total) for total in np.atleast_1d(rows.outcomes.sum(axis=0))],
+        "positives": rows.positives,
         "n_clipped": rows.n_clipped,
         "keys": "unverified" if keys is None else "verified",
         "mlflow_calib_version": __version__,
     }
-    return facts if rows.outcomes.ndim == 1 else {**facts, "renormalised": False}
+    if rows.scores.ndim == 2:
+        facts["renormalised"] = False
+    if rows.weights is not None:
+        facts["effective_n"] = effective_n(rows.weights)
+    if n_given > len(rows.scores):
+        facts["n_of_weight_zero"] = n_given - len(rows.scores)
+    if others is not None:
+        facts["n_unlabeled"], facts["n_unlabeled_clipped"] = len(others.scores), others.n_clipped
+    return facts

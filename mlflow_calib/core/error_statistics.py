@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib.core.bin_weights import BinWeights
 from mlflow_calib.errors import EvidenceError, InvalidInputError, raise_problems
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+#: A bin of fewer (effective) rows shows no variance and adds nothing to the debiased square.
+ENOUGH_ROWS = 2 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,9 @@ class ErrorStatistics:
         u_j, the value in [0, 1] the model says in each bin.
     group_moments : GroupMoments, optional
         Where rows of one group move together.
+    weights : BinWeights, optional
+        Where rows count unequally. A bin then has the effective number of rows (sum w)^2 / sum w^2, its label mean and
+        its share are weighted, and weights that are all 2 give what weights of 1 give.
 
     Raises
     ------
@@ -70,6 +76,7 @@ class ErrorStatistics:
     positives: Integers
     outputs: Floats
     group_moments: GroupMoments | None = None
+    weights: BinWeights | None = None
 
     def __post_init__(self) -> None:
         for name in ("counts", "positives"):
@@ -89,11 +96,48 @@ class ErrorStatistics:
         """Bins, empty ones included."""
         return len(self.counts)
 
+    @property
+    def masses(self) -> npt.NDArray[Any]:
+        """Rows of each bin, or the sums of their weights."""
+        return self.counts if self.weights is None else self.weights.sums
+
+    @property
+    def shares(self) -> Floats:
+        """w_j: share of each bin in the rows, or in their weight; they sum to one where there are rows."""
+        total = self.masses.sum()
+        return np.asarray(self.masses / (total if total > 0 else 1), dtype=np.float64)
+
+    @property
+    def effective_counts(self) -> npt.NDArray[Any]:
+        """n_j, or with weights (sum w)^2 / sum w^2 of each bin."""
+        return self.counts if self.weights is None else self.weights.effective_counts
+
+    @property
+    def effective_positives(self) -> npt.NDArray[Any]:
+        """k_j, or with weights the label mean times the effective count."""
+        return self.positives if self.weights is None else self.weights.label_means * self.effective_counts
+
+    @property
+    def effective_n(self) -> float:
+        """Rows, or with weights (sum w)^2 / sum w^2 over all rows."""
+        return float(self.n) if self.weights is None else self.weights.effective_n
+
+    @property
+    def label_means(self) -> Floats:
+        """ybar_j, weighted where there are weights; 0 in an empty bin."""
+        return label_means_of(self.counts, self.positives) if self.weights is None else self.weights.label_means
+
+    @property
+    def weighted_shares(self) -> Floats | None:
+        """Shares of the bins where rows count unequally, else None: they follow from the counts."""
+        return None if self.weights is None else self.shares
+
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the evidence: ``n``, ``k``, ``u`` a bin, and ``groups``."""
+        """The JSON of the evidence: ``n``, ``k``, ``u`` a bin, ``groups``, and ``weights`` where there are any."""
         groups = None if self.group_moments is None else self.group_moments.to_dict()
         counts, positives, outputs = self.counts.tolist(), self.positives.tolist(), self.outputs.tolist()
-        return {"n": counts, "k": positives, "u": outputs, "groups": groups}
+        document = {"n": counts, "k": positives, "u": outputs, "groups": groups}
+        return document if self.weights is None else {**document, "weights": self.weights.to_dict()}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> ErrorStatistics:
@@ -107,7 +151,9 @@ class ErrorStatistics:
         try:
             groups = document["groups"]
             moments = None if groups is None else _read_moments(groups)
-            return cls(document["n"], document["k"], document["u"], moments)
+            weights = document.get("weights")
+            read = None if weights is None else BinWeights.from_dict(weights)
+            return cls(document["n"], document["k"], document["u"], moments, read)
         except (KeyError, TypeError, ValueError) as error:
             raise EvidenceError(f"bin statistics are damaged ({error}); evaluate again") from error
 
@@ -124,7 +170,7 @@ def plugin_squared(s: ErrorStatistics) -> float:
     >>> round(plugin_squared(s), 12)
     0.001
     """
-    return float(plugin_squared_of(s.counts, s.positives, s.outputs))
+    return float(plugin_squared_of(s.effective_counts, s.effective_positives, s.outputs, s.weighted_shares))
 
 
 def debiased_squared(s: ErrorStatistics) -> float:
@@ -139,20 +185,29 @@ def debiased_squared(s: ErrorStatistics) -> float:
     >>> round(debiased_squared(s) - (0.001 - 0.6 * 0.16 / 59 - 0.4 * 0.1875 / 39), 12)
     0.0
     """
-    return float(debiased_squared_of(s.counts, s.positives, s.outputs))
+    return float(debiased_squared_of(s.effective_counts, s.effective_positives, s.outputs, s.weighted_shares))
 
 
-def plugin_squared_of(counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats) -> Floats:
-    """Plug-in square over the last axis, shapes (..., B) -> (...); zero where there are no rows."""
+def plugin_squared_of(
+    counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, shares: Floats | None = None
+) -> Floats:
+    """Plug-in square over the last axis, shapes (..., B) -> (...); zero where there are no rows.
+
+    ``shares`` of the bins follow from the counts; with weights the counts are effective, and shares are given.
+    """
     gaps = outputs - label_means_of(counts, positives)
-    return _mean_over_rows(counts, gaps**2)
+    return _mean_over_rows(counts, gaps**2, shares)
 
 
-def debiased_squared_of(counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats) -> Floats:
+def debiased_squared_of(
+    counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, shares: Floats | None = None
+) -> Floats:
     """Debiased square over the last axis, shapes (..., B) -> (...); zero where there are no rows."""
     means = label_means_of(counts, positives)
-    noise = means * (1 - means) / np.maximum(counts - 1, 1)
-    return _mean_over_rows(counts, np.where(counts >= 2, (outputs - means) ** 2 - noise, 0.0))
+    # Effective counts of 2 equal weights may round to just below 2.
+    enough = counts >= ENOUGH_ROWS
+    noise = means * (1 - means) / np.where(enough, counts - 1, 1)
+    return _mean_over_rows(counts, np.where(enough, (outputs - means) ** 2 - noise, 0.0), shares)
 
 
 def label_means_of(counts: npt.NDArray[Any], positives: npt.NDArray[Any]) -> Floats:
@@ -161,7 +216,9 @@ def label_means_of(counts: npt.NDArray[Any], positives: npt.NDArray[Any]) -> Flo
     return means
 
 
-def _mean_over_rows(counts: npt.NDArray[Any], terms: Floats) -> Floats:
+def _mean_over_rows(counts: npt.NDArray[Any], terms: Floats, shares: Floats | None) -> Floats:
+    if shares is not None:
+        return np.asarray((shares * terms).sum(axis=-1))
     total: Floats = (counts * terms).sum(axis=-1) / np.maximum(counts.sum(axis=-1), 1)
     return total
 
@@ -183,6 +240,8 @@ def _problems(s: ErrorStatistics) -> list[str]:
         problems.append(f"positives must lie in 0..counts, got {s.positives.tolist()} of {s.counts.tolist()}")
     if not ((s.outputs >= 0) & (s.outputs <= 1)).all():
         problems.append(f"outputs must lie in [0, 1], got {s.outputs.tolist()}")
+    if s.weights is not None:
+        problems += s.weights.problems(s.counts)
     if s.group_moments is not None and s.group_moments.M.shape != (s.n_bins, s.n_bins):
         problems.append(f"M must have shape ({s.n_bins}, {s.n_bins}), got {s.group_moments.M.shape}")
     return problems

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from mlflow_calib.core.error_statistics import Floats, GroupMoments, Integers, label_means_of
+from mlflow_calib.core.error_statistics import Floats, GroupMoments, label_means_of
 from mlflow_calib.core.group_ids import common_ids, group_codes
 
 
 @dataclass(frozen=True, eq=False)
 class GroupTable:
-    """n_gj and k_gj, sparse, shape (G, B), with the sorted ids of the groups.
+    """n_gj and k_gj, or sums of weights, sparse, shape (G, B), with the sorted ids of the groups.
 
     Sparse, because a group of few rows touches few bins: memory is bounded by the rows, not by groups times bins.
     """
@@ -26,12 +26,15 @@ class GroupTable:
     positives: csr_array[Any]
 
     @classmethod
-    def from_rows(cls, groups: Any, outcomes: Floats, index: npt.NDArray[np.intp], n_bins: int) -> GroupTable:
-        """Count the rows and positives of each group in each bin."""
+    def from_rows(
+        cls, groups: Any, outcomes: Floats, index: npt.NDArray[Any], n_bins: int, weights: Floats | None = None
+    ) -> GroupTable:
+        """Count the rows and positives of each group in each bin, or add up their weights."""
         ids, codes = group_codes(groups, len(index))
         shape = (len(ids), n_bins)
-        ones = np.ones(len(index), dtype=np.int64)
-        return cls(ids, _table(ones, codes, index, shape), _table(outcomes.astype(np.int64), codes, index, shape))
+        masses = np.ones(len(index), dtype=np.int64) if weights is None else weights
+        positives = outcomes.astype(np.int64) if weights is None else weights * outcomes
+        return cls(ids, _table(masses, codes, index, shape), _table(positives, codes, index, shape))
 
     @staticmethod
     def merge(tables: Sequence[GroupTable]) -> GroupTable:
@@ -44,10 +47,13 @@ class GroupTable:
         ]
         return GroupTable(ids, *merged)
 
-    def moments(self, counts: Integers, positives: Integers, outputs: Floats) -> GroupMoments:
+    def moments(
+        self, counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, enough: Any = None
+    ) -> GroupMoments:
         """Moments of the groups about the bins' label means; ``outputs`` are the u_j.
 
-        A bin of fewer than 2 rows adds nothing to P and d_j, as to the debiased estimate.
+        A bin of fewer than 2 rows adds nothing to P and d_j, as to the debiased estimate; where counts and positives
+        are sums of weights, ``enough`` says which bins have 2 effective rows.
         """
         sizes = np.asarray(self.counts.sum(axis=1), dtype=np.float64).ravel()
         n = float(counts.sum())
@@ -55,19 +61,38 @@ class GroupTable:
         # One group alone has r_gj = 0 and L = 0: its factor does not matter, and the status says unusable.
         factor = effective / (effective - 1) if len(self.ids) > 1 else 1.0
         means = label_means_of(counts, positives)
-        gaps = np.where(counts >= 2, outputs - means, 0.0)
-        plugin = float(counts @ gaps**2) / max(n, 1.0)
+        gaps = np.where(counts >= 2 if enough is None else enough, outputs - means, 0.0)
+        plugin = float(counts @ gaps**2) / (n or 1.0)
         deviations = csr_array(self.counts.multiply(means[np.newaxis, :]) - self.positives)
         influence = deviations @ (2 * gaps) + self.counts @ (gaps**2 - plugin)
         spread = factor * (deviations.T @ deviations).toarray()
-        variance = factor * float(influence @ influence) / max(n, 1.0) ** 2
+        variance = factor * float(influence @ influence) / (n or 1.0) ** 2
         return GroupMoments(M=spread, L=variance, G=len(self.ids), H=effective)
 
 
-def _table(data: Integers, rows: npt.NDArray[np.intp], columns: npt.NDArray[Any], shape: tuple[int, int]) -> Any:
+def _table(
+    data: npt.NDArray[Any], rows: npt.NDArray[np.intp], columns: npt.NDArray[Any], shape: tuple[int, int]
+) -> Any:
     table = csr_array((data, (rows, columns)), shape=shape)
     table.sum_duplicates()
     return table
+
+
+def table_to_dict(table: GroupTable) -> dict[str, Any]:
+    """Ids, and the filled cells as (group, bin, count, positives); a sparse list, as long as groups touch bins."""
+    cells, positives = table.counts.tocoo(), table.positives
+    columns = (cells.row, cells.col, cells.data, np.asarray(positives[cells.row, cells.col]).ravel())
+    return {"ids": list(table.ids), "shape": list(cells.shape), "cells": [column.tolist() for column in columns]}
+
+
+def table_from_dict(document: Mapping[str, Any]) -> GroupTable:
+    """Read what ``table_to_dict`` wrote."""
+    rows, columns, counts, positives = (np.asarray(column) for column in document["cells"])
+    rows, columns = rows.astype(np.intp), columns.astype(np.intp)
+    groups, bins = document["shape"]
+    shape = (int(groups), int(bins))
+    tables = (_table(data, rows, columns, shape) for data in (counts, positives))
+    return GroupTable(tuple(document["ids"]), *tables)
 
 
 def _stack(tables: list[Any], positions: list[npt.NDArray[np.intp]], shape: tuple[int, int]) -> Any:

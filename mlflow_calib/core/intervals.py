@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlflow_calib.core.bound_terms import BoundTerms, comonotone, group_terms, row_terms
+from mlflow_calib.core.bound_terms import BoundTerms, comonotone, group_terms, row_terms_of
 from mlflow_calib.core.error_statistics import (
     ErrorStatistics,
     GroupMoments,
@@ -100,7 +100,7 @@ def noise_floor(s: ErrorStatistics, confidence_level: float = 0.95, by_group: bo
     check_confidence_level(confidence_level)
     if status(s, by_group)[0] == "unusable":
         return None
-    rows = row_terms(s.counts, s.positives, s.outputs)
+    rows = row_terms_of(s)
     groups = groups_for(s, by_group)
     if groups is None:
         return math.sqrt(float(rows.floor(confidence_level)))
@@ -112,7 +112,7 @@ def noise_floor(s: ErrorStatistics, confidence_level: float = 0.95, by_group: bo
 def bound_terms(s: ErrorStatistics, by_group: bool | None = None) -> BoundTerms:
     """Level-free terms of both bounds; by group there must be at least 2 effective groups."""
     groups = groups_for(s, by_group)
-    return row_terms(s.counts, s.positives, s.outputs) if groups is None else group_terms(s, groups)
+    return row_terms_of(s) if groups is None else group_terms(s, groups)
 
 
 def check_confidence_level(confidence_level: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which bins an estimate judges, and the rows that fit them: a calibrator's, a scheme's, so many, or one a value."""
+"""What an estimate judges: rows and bins that fit each other, checked, with every problem named at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from mlflow_calib import runtime
-from mlflow_calib.core.bin_statistics import BinStatistics
-from mlflow_calib.core.binning import BinningScheme, check_n_bins, distinct, uniform_mass
+from mlflow_calib.core.binning import BinningScheme, check_n_bins
 from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.error_statistics import Floats
+from mlflow_calib.core.reductions import TOP_LABEL
 from mlflow_calib.core.scores import CleanRows, clean_rows
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
 Bins = Calibrator | BinningScheme | int | str
+#: Rows that are compared first.
+_FEW = 1_000
 
 
 def rows_to_judge(
@@ -28,6 +30,7 @@ def rows_to_judge(
     classes: Sequence[Any] | None,
     positive_class: Any,
     score_kind: str,
+    sample_weight: Any = None,
 ) -> CleanRows:
     """Clean rows of the reduction; a calibrator brings its own classes and kind of score.
 
@@ -42,8 +45,8 @@ def rows_to_judge(
         classes, positive_class, score_kind = bins.classes, bins.positive_class, bins.score_kind
     else:
         _check_bins(bins, score_kind)
-    # Calibrated marginal outputs do not sum to one, so with one bin a value only the range is checked.
-    sums_are_free = reduction == "marginal" and isinstance(bins, str)
+    # Calibrated outputs of several classes need not sum to one, so with one bin a value only the range is checked.
+    sums_are_free = reduction in ("marginal", *TOP_LABEL) and isinstance(bins, str)
     rows = clean_rows(
         scores,
         labels,
@@ -51,31 +54,9 @@ def rows_to_judge(
         classes=classes,
         positive_class=positive_class,
         score_kind="logit" if sums_are_free else score_kind,
+        sample_weight=sample_weight,
     )
     return _with_range_checked(rows) if sums_are_free else rows
-
-
-def bin_statistics(rows: CleanRows, bins: Bins, groups: Any) -> list[BinStatistics]:
-    """Statistics of each binary problem of the rows: one, or one a class."""
-    columns = list(rows.columns())
-    if isinstance(bins, Calibrator):
-        parts = []
-        for one_map, (scores, outcomes) in zip(bins.maps, columns, strict=True):
-            index = runtime.bin_index(scores, one_map.edges)
-            outputs = one_map.values[index]
-            parts.append(BinStatistics.from_rows(outputs, outcomes, index, len(one_map.values), one_map.values, groups))
-        return parts
-    schemes = [_scheme(bins, scores) for scores, _ in columns]
-    return [
-        BinStatistics.from_rows(scores, outcomes, scheme.index(scores), scheme.n_bins, groups=groups)
-        for scheme, (scores, outcomes) in zip(schemes, columns, strict=True)
-    ]
-
-
-def _scheme(bins: BinningScheme | int | str, scores: Floats) -> BinningScheme:
-    if isinstance(bins, BinningScheme):
-        return bins
-    return distinct(scores) if isinstance(bins, str) else uniform_mass(scores, bins)
 
 
 def _with_range_checked(rows: CleanRows) -> CleanRows:
@@ -88,6 +69,11 @@ def _with_range_checked(rows: CleanRows) -> CleanRows:
 
 def _check_agrees(calibrator: Calibrator, reduction: str, classes: Any, positive_class: Any) -> None:
     problems = []
+    if not calibrator.is_binned:
+        problems.append(
+            f"bins must be those of a binned calibrator, and method {calibrator.method!r} has continuous outputs, "
+            "whose error cannot be verified; judge calibrator.predict(scores) with a number of bins: a lower bound"
+        )
     if reduction != calibrator.reduction:
         problems.append(f"reduction must be the calibrator's, {calibrator.reduction!r}, got {reduction!r}")
     if classes is not None and tuple(classes) != tuple(calibrator.classes):
@@ -117,14 +103,20 @@ def _refuse_calibrated(calibrator: Calibrator, scores: Any) -> None:
     array = np.asarray(scores)
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or not array.size:
         return
-    columns = array.reshape(len(array), -1).T
-    if calibrator.positive_class is not None and len(columns) == 2:
-        columns = columns[[calibrator.classes.index(calibrator.positive_class)]]
-    if len(columns) != len(calibrator.maps):
-        return
-    pairs = zip(columns, calibrator.maps, strict=True)
-    if all(bool(np.isin(column, one_map.values).all()) for column, one_map in pairs):
+    known = [one_map.values for one_map in calibrator.maps]
+    # A few rows show base scores for what they are; all are compared only where these few look calibrated.
+    if _all_known(calibrator, array[:_FEW], known) and _all_known(calibrator, array, known):
         raise InvalidInputError(
             "scores must be base scores where bins is a Calibrator, but every score equals one of its outputs: they "
             'are already calibrated; pass the base scores, or use bins="distinct" to judge these as they are'
         )
+
+
+def _all_known(calibrator: Calibrator, array: Any, known: list[Floats]) -> bool:
+    columns = array.reshape(len(array), -1).T
+    if calibrator.reduction in TOP_LABEL:  # the calibrated confidence stands in one of the columns
+        return bool(np.isin(columns, np.concatenate(known)).any(axis=0).all())
+    if calibrator.positive_class is not None and len(columns) == 2:
+        columns = columns[[calibrator.classes.index(calibrator.positive_class)]]
+    pairs = zip(columns, known, strict=True) if len(columns) == len(known) else ()
+    return len(columns) == len(known) and all(bool(np.isin(column, values).all()) for column, values in pairs)

@@ -13,6 +13,8 @@ from mlflow_calib.errors import InvalidInputError
 
 Index = npt.NDArray[np.intp]
 Label = str | int | float | bool
+#: Whole labels that span no more than this are numbered by a table.
+MOST_CODES = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,15 @@ def factorize(values: Any) -> Labels:
     >>> found.values, found.codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(values)
+        values = np.asarray(values).astype(object)
+        values[masked] = None
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidInputError(f"one value a row is due, shape (n,), got shape {array.shape}")
+    if array.dtype.kind in "iu" and len(array) > 0 and int(array.max()) - int(array.min()) < MOST_CODES:
+        return _factorize_small(array)
     if array.dtype != object:
         distinct, codes = np.unique(array, return_inverse=True)
         return Labels(distinct.tolist(), codes)
@@ -63,6 +71,16 @@ def factorize(values: Any) -> Labels:
     found = (positions.setdefault(value, len(positions)) for value in array.tolist())
     codes = np.fromiter(found, dtype=np.intp, count=len(array))
     return Labels([plain(value) for value in positions], codes)
+
+
+def _factorize_small(array: npt.NDArray[Any]) -> Labels:
+    """Whole numbers of a small range: a table in place of a sort."""
+    lowest = int(array.min())
+    offsets = array.astype(np.intp) - lowest if array.dtype != np.uint64 else (array - array.min()).astype(np.intp)
+    present = np.flatnonzero(np.bincount(offsets))
+    table = np.empty(int(present[-1]) + 1, dtype=np.intp)
+    table[present] = np.arange(len(present))
+    return Labels([lowest + offset for offset in present.tolist()], table[offsets])
 
 
 def plain(value: Any) -> Any:
@@ -105,7 +123,7 @@ def binary_classes(
     return stated, stated[stated.index(positive)]
 
 
-def marginal_classes(
+def column_classes(
     seen: Labels, classes: Sequence[Any] | None, n_columns: int, problems: list[str]
 ) -> tuple[Label, ...]:
     """Classes of the columns, by default 0 .. K-1; what is wrong with them is added to ``problems``."""
@@ -114,6 +132,39 @@ def marginal_classes(
         problems.append(f"classes must name the {n_columns} columns of scores, got {len(stated)}: {list(stated)[:10]}")
     _refuse_unknown(seen, stated, problems)
     return stated
+
+
+def indicators(
+    labels: Any, classes: Sequence[Any] | None, n_columns: int, problems: list[str]
+) -> tuple[tuple[Label, ...], npt.NDArray[np.bool_]]:
+    """Names of the labels and indicators (n, K) of a multi-label problem; what is wrong is added to ``problems``.
+
+    Examples
+    --------
+    >>> names, truths = indicators([[1, 0], [1, 1]], ["red", "round"], 2, [])
+    >>> names, truths.tolist()
+    (('red', 'round'), [[True, False], [True, True]])
+    """
+    stated = column_classes(Labels([], np.empty(0, dtype=np.intp)), classes, n_columns, problems)
+    array = np.asarray(labels)
+    if array.ndim != 2 or array.shape[1] != n_columns:
+        problems.append(
+            f"labels of a multi-label problem must be 0 or 1 for each of {n_columns} columns, shape (n, {n_columns}), "
+            f"got shape {array.shape}"
+        )
+        return stated, np.zeros((0, n_columns), dtype=bool)
+    try:
+        truths = array == 1
+        wrong = ~(truths | (array == 0))
+        bad = np.flatnonzero(wrong.any(axis=1))
+    except TypeError:  # pandas.NA has no truth value
+        truths, bad = np.zeros(array.shape, dtype=bool), np.arange(len(array))
+    if len(bad):
+        shown = "; ".join(f"row {row}: {array[row].tolist()}" for row in bad[:3])
+        problems.append(
+            f"labels of a multi-label problem must be 0 or 1. {len(bad)} of {len(array)} rows do not hold it: {shown}"
+        )
+    return stated, truths
 
 
 def _stated(classes: Sequence[Any], problems: list[str]) -> tuple[Label, ...]:

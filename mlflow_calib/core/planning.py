@@ -1,91 +1,168 @@
-"""How many rows of the present shape would settle a verdict."""
+"""The planner: rows to verify an error, rows to fit a calibrator, and what a number of rows can show.
+
+Before there are data. With evaluation data at hand ``rows_that_would_settle`` says how many more a verdict needs.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from mlflow_calib.core.bound_terms import BoundTerms, extrapolated, group_terms, row_terms
-from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared
-from mlflow_calib.core.status import ENOUGH_GROUPS, FEW_ROWS_SHARE, ROWS_A_BIN, groups_for, status
-from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.core.binning import check_n_bins
+from mlflow_calib.core.bound_terms import BoundTerms, one_sided_quantile, row_terms, skewed_quantile
+from mlflow_calib.core.settling import SAFE_ROWS, rows_that_would_settle, smallest
+from mlflow_calib.errors import InvalidInputError, raise_problems
 
-#: A bin that expects this many rows seldom gets fewer than 10.
-SAFE_ROWS = 20
-#: A bin that expects this many rows stays empty once in twenty times.
-SELDOM_EMPTY = 3
-#: More rows than this are no plan.
-MOST_ROWS = 10**12
+__all__ = ["FITTED_CONSTANTS", "noise_floor_of", "rows_that_would_settle", "rows_to_fit", "rows_to_verify"]
+
+#: Squared error on average c B / n with histogram binning and c / n with scaling-binning: c as fitted in the paper's
+#: synthetic experiment (z uniform, y calibrated, Platt scaling well specified), `python -m examples.paper.synthetic`.
+FITTED_CONSTANTS = {"histogram-binning": 0.17, "scaling-binning": 0.33}
 
 
-def rows_that_would_settle(
-    s: ErrorStatistics, limit_root: float, confidence_level: float = 0.95, by_group: bool | None = None
-) -> int | None:
-    """Rows at which the verdict on ``calibration error <= limit_root`` would be pass or fail.
+def noise_floor_of(n: int, n_bins: int, confidence_level: float = 0.95, rates: npt.ArrayLike | None = None) -> float:
+    """The upper bound, as a root, that n rows show where the debiased square of a binned model is zero.
 
-    Shares of the bins, label means, outputs and the estimated error stay what they are (a square below zero is noise
-    and rises towards zero as rows are added); by group, groups of the same sizes are added. The bins must be filled
-    too: those that expect fewer than 20 rows hold at most 2 % of the rows, and none is likely to stay empty. The
-    present number of rows where the verdict is settled; None where the estimate lies at the limit, or where there is
-    nothing to extrapolate (no rows, a single group).
+    What an evaluation set can show at best, before it is collected: no limit below it can be met. Bins hold equally
+    many rows, as uniform-mass bins do.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the evaluation data.
+    n_bins : int
+    confidence_level : float
+        From 0.5 up to, not including, 1.
+    rates : array_like, shape (n_bins,), optional
+        The shape: positive rate of each bin; by default .5 / B, 1.5 / B, ..., the scores of a model that are uniform.
+        Rates near 0 and 1 have a lower floor.
 
     Examples
     --------
-    >>> s = ErrorStatistics([100, 100], [32, 72], [0.30, 0.70])  # gaps of .02
-    >>> rows_that_would_settle(s, 0.05)
-    747
-    >>> rows_that_would_settle(s, 0.2)
-    200
+    >>> round(noise_floor_of(1_000, 10), 3), round(noise_floor_of(10_000, 10), 3)
+    (0.057, 0.018)
     """
-    if not 0 < limit_root < math.inf:
-        raise InvalidInputError(f"limit_root must be a positive number, got {limit_root}")
-    groups = groups_for(s, by_group)
-    if s.n == 0 or (groups is not None and groups.H <= 1):
-        return None
-
-    def terms(rows: int) -> BoundTerms:
-        scale = rows / s.n
-        return _scaled_row_terms(s, scale) if groups is None else group_terms(s, groups, scale)
-
-    def decided(rows: int) -> bool:
-        at = terms(rows)
-        upper, lower = math.sqrt(at.upper(confidence_level)), math.sqrt(at.lower(confidence_level))
-        return upper <= limit_root or lower > limit_root
-
-    if status(s, by_group)[0] == "ok" and decided(s.n):
-        return s.n
-    n_groups = None if groups is None else groups.H
-    return _smallest(s.n, lambda rows: _filled(s, rows / s.n, n_groups) and decided(rows))
+    shape = _shape(n_bins, rates)
+    _check_levels(confidence_level, 0.5)
+    if not n >= n_bins:
+        raise InvalidInputError(f"n must be at least one row a bin, {n_bins}, got {n}")
+    return math.sqrt(float(_planned_terms(n, shape, 0.0, 0.5).upper(confidence_level)))
 
 
-def _scaled_row_terms(s: ErrorStatistics, scale: float) -> BoundTerms:
-    centre = debiased_squared(s)
-    centre = extrapolated(centre, centre, scale)
-    at_scale = row_terms(s.counts * scale, s.positives * scale, s.outputs)
-    return replace(at_scale, upper_centre=centre, lower_centre=centre)
+def rows_to_verify(
+    limit_root: float,
+    n_bins: int,
+    confidence_level: float = 0.95,
+    *,
+    rates: npt.ArrayLike | None = None,
+    true_error: float = 0.0,
+    pass_probability: float = 0.5,
+) -> int | None:
+    """Evaluation rows from which a model within ``limit_root`` can be shown to be so.
+
+    By default the smallest n whose noise floor is within the limit: a perfectly calibrated model then passes about
+    every second time. At least 20 rows a bin in any case, so that no bin is thin.
+
+    Parameters
+    ----------
+    limit_root : float
+        The calibration error, not squared, that the upper bound must not exceed.
+    n_bins, confidence_level, rates
+        As in :func:`noise_floor_of`.
+    true_error : float
+        Calibration error (root) of the model one has in mind, below the limit.
+    pass_probability : float
+        How likely that model is to pass, from 0.5 up to, not including, 1.
+
+    Returns
+    -------
+    int or None
+        None where over 1e12 rows would be needed.
+
+    Examples
+    --------
+    >>> rows_to_verify(0.05, 10)
+    1298
+    >>> rows_to_verify(0.05, 10, true_error=0.02, pass_probability=0.9) > 2 * 1298
+    True
+    """
+    shape = _shape(n_bins, rates)
+    _check_levels(confidence_level, pass_probability)
+    if not 0 <= true_error < limit_root < math.inf:
+        raise InvalidInputError(
+            f"limit_root must be a positive number above true_error >= 0, got {limit_root} and {true_error}"
+        )
+
+    def shown(rows: int) -> bool:
+        terms = _planned_terms(rows, shape, true_error**2, pass_probability)
+        return math.sqrt(float(terms.upper(confidence_level))) <= limit_root
+
+    return smallest(SAFE_ROWS * n_bins, shown)
 
 
-def _filled(s: ErrorStatistics, scale: float, n_groups: float | None) -> bool:
-    # A bin without a row so far is taken to have one: its share is at most about 1/n.
-    expected = np.maximum(s.counts, 1) * scale
-    rows = s.n * scale
-    few = float(expected[expected < SAFE_ROWS].sum())
-    enough_groups = n_groups is None or n_groups * scale >= ENOUGH_GROUPS
-    seldom_empty = bool((expected >= SELDOM_EMPTY).all())
-    return rows >= ROWS_A_BIN * s.n_bins and few <= FEW_ROWS_SHARE * rows and seldom_empty and enough_groups
+def rows_to_fit(error: float, n_bins: int, method: str = "scaling-binning") -> int:
+    """Recalibration rows after which the calibration error is ``error`` (root of the mean square) on average.
+
+    Scaling-binning: B + c / error^2, above the error that its scaling family cannot avoid. Histogram binning:
+    c B / error^2. The constants are those fitted in the paper's synthetic experiment, ``FITTED_CONSTANTS``; they differ
+    by population (.11 and .28 at its a = 2, c = 1), so read the result as an order of magnitude. The B of the first
+    form is one row a bin, without which there are no B bins; the experiment shows no further cost of bins.
+
+    Parameters
+    ----------
+    error : float
+        In (0, 1).
+    n_bins : int
+    method : {"scaling-binning", "histogram-binning"}
+
+    References
+    ----------
+    Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 4, theorem.
+
+    Examples
+    --------
+    >>> rows_to_fit(0.02, 100), rows_to_fit(0.02, 100, "histogram-binning")
+    (925, 42500)
+    """
+    check_n_bins(n_bins)
+    if method not in FITTED_CONSTANTS:
+        raise InvalidInputError(f"method must be one of {', '.join(sorted(FITTED_CONSTANTS))}, got {method!r}")
+    if not 0 < error < 1:
+        raise InvalidInputError(f"error must lie in (0, 1), got {error}")
+    rows = FITTED_CONSTANTS[method] / error**2
+    # what rounding adds to a whole number is no row
+    return math.ceil(round(n_bins + rows if method == "scaling-binning" else n_bins * rows, 6))
 
 
-def _smallest(start: int, holds: Callable[[int], bool]) -> int | None:
-    """Smallest number of rows from ``start`` on that holds, by doubling and halving."""
-    below, above = start - 1, start
-    while not holds(above):
-        if above > MOST_ROWS:
-            return None
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if holds(middle) else (middle, above)
-    return above
+def _planned_terms(n: int, rates: npt.NDArray[np.float64], true_squared: float, pass_probability: float) -> BoundTerms:
+    """Terms by row of n rows that are shaped so, with T at its quantile of that probability."""
+    counts = np.full(len(rates), n / len(rates))
+    terms = row_terms(counts, counts * rates, rates)
+    # T is skewed to the right where the error is zero, and near normal where it is large; at one half T is the truth.
+    quantile = max(
+        one_sided_quantile(pass_probability, math.inf),
+        float(skewed_quantile(pass_probability, math.inf, terms.nu)),
+        0.0,
+    )
+    centre = true_squared + quantile * math.sqrt(float(terms.v0 + terms.c * true_squared))
+    return replace(terms, upper_centre=centre, lower_centre=centre)
+
+
+def _shape(n_bins: int, rates: npt.ArrayLike | None) -> npt.NDArray[np.float64]:
+    check_n_bins(n_bins)
+    if rates is None:
+        return (np.arange(n_bins) + 0.5) / n_bins
+    shape = np.asarray(rates, dtype=np.float64)
+    if shape.shape != (n_bins,) or not ((shape >= 0) & (shape <= 1)).all():
+        raise InvalidInputError(f"rates must be {n_bins} numbers in [0, 1], one a bin, got {shape.tolist()}")
+    return shape
+
+
+def _check_levels(confidence_level: float, pass_probability: float) -> None:
+    levels = {"confidence_level": confidence_level, "pass_probability": pass_probability}
+    problems = [f"{name} must lie in [0.5, 1), got {level}" for name, level in levels.items() if not 0.5 <= level < 1]
+    if problems:
+        raise_problems(problems)

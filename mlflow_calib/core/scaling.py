@@ -1,101 +1,135 @@
 """Step 1 of the scaling-binning calibrator: a scaling function g fitted to scores and outcomes.
 
-Notation of Kumar et al. 2019: z a score, y its outcome, g(z) = sigma(a x + b) with x the log odds of z.
+Notation of Kumar et al. 2019: z a score, y its outcome, g(z) its scaled probability; x the log odds of z. The axes:
+family (``scaling_families``) x loss x targets; ``scaling_newton`` minimises, ``scaling_choice`` chooses for "auto".
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from scipy.special import expit, logit
-
+from mlflow_calib.core.scaling_choice import cross_fitted
+from mlflow_calib.core.scaling_families import log_odds
+from mlflow_calib.core.scaling_fit import fit_family, identity
+from mlflow_calib.core.scaling_function import ScalingFunction
+from mlflow_calib.core.scaling_rows import BOUNDARIES, TeachingRows
+from mlflow_calib.errors import InvalidInputError, raise_problems
 from mlflow_calib.runtime import Floats
 
-#: Candidates for the boundary c: log odds are taken of scores held within [c, 1 - c].
-BOUNDARIES = np.array([1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 1e-1])
-#: The smallest boundary within this many nats of the best is taken: half the .99 quantile of chi-square(1).
-NATS_FROM_BEST = 3.317
-MAX_ITERATIONS = 50
-MIN_STEP = 1e-9
-#: Newton decrement (twice the nats still to gain) at which a fit has converged.
-TOLERANCE = 1e-10
-#: Cells of log odds that stand for their rows while boundaries are compared.
-N_CELLS = 4096
+__all__ = ["BOUNDARIES", "SCALINGS", "ScalingFunction", "fit_platt", "fit_scaling", "log_odds"]
+
+SCALINGS = ("platt", "quadratic", "beta", "temperature", "identity", "auto")
+LOSSES = ("log", "squared")
+TARGETS = ("labels", "platt")
 
 
-@dataclass(frozen=True)
-class ScalingFunction:
-    """A fitted scaling function, callable on scores.
+def fit_scaling(
+    name: str,
+    scores: Floats,
+    outcomes: Floats,
+    *,
+    weights: Floats | None = None,
+    score_kind: str = "probability",
+    loss: str = "log",
+    targets: str = "labels",
+    seed: int = 0,
+) -> ScalingFunction:
+    r"""Fit a scaling function that never falls as the score rises.
 
-    Attributes
-    ----------
-    family : str
-        "platt": g(z) = sigma(a x + b), x = log(z / (1 - z)), a >= 0.
-    a, b : float
-        Slope and intercept on the log odds.
-    boundary : float or None
-        Scores are held within [boundary, 1 - boundary] before the log odds; None where scores are log odds already.
-    converged : bool
-        Whether the log loss has a minimum and Newton's method came to it.
-    n_iterations : int
-        Newton steps on the rows.
-    constraint_active : bool
-        Whether the slope is held at 0, because the scores do not rise with the labels.
-    loss : float
-        Mean log loss over the rows of the fit, in nats; the smaller the better.
-    """
-
-    family: str
-    a: float
-    b: float
-    boundary: float | None
-    converged: bool
-    n_iterations: int
-    constraint_active: bool
-    loss: float
-
-    def __call__(self, scores: Floats) -> Floats:
-        """Scaled probabilities g(z); shapes (n,) -> (n,)."""
-        return np.asarray(expit(self.a * log_odds(scores, self.boundary) + self.b))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values under the names of the attributes."""
-        return asdict(self)
-
-
-def fit_platt(scores: Floats, outcomes: Floats, score_kind: str = "probability") -> ScalingFunction:
-    """Fit Platt scaling on log odds by log loss, the slope held at or above zero.
-
-    Scores of 0 and 1 have no log odds, and with a fixed clip a few wrong ones rule the fit. The boundary is therefore
-    fitted too: the smallest of ``BOUNDARIES`` whose profile log likelihood is within 3.3 nats of the best, that is,
-    which the data do not refute at 99 %. Where scores separate the labels (every positive scores at least as high as
-    every negative) the log loss has no minimum: the fit is then to the targets of Platt 1999, (n1 + 1) / (n1 + 2) and
-    1 / (n0 + 2), and ``converged`` is False.
+    Which family when: "platt" for few positives (one class against the rest); "quadratic" or "beta" for the confidence
+    of a predicted label with a thousand rows or more; "auto" to have T1 say. docs/families.md has the figures.
 
     Parameters
     ----------
+    name : {"platt", "quadratic", "beta", "temperature", "identity", "auto"}
+        See the notes. "identity" fits nothing.
     scores : ndarray of float64, shape (n,)
         Probabilities in [0, 1], or any finite log odds with ``score_kind="logit"``.
     outcomes : ndarray of float64, shape (n,)
-        0 and 1, both present.
+        0 and 1, both present among rows of positive weight.
+    weights : ndarray of float64, shape (n,), optional
+        At least 0; only their proportions matter. A whole weight stands for as many rows in the loss; what depends on
+        the number of rows (boundary, smoothed targets, the choice of "auto") goes by effective rows,
+        (sum w)^2 / sum w^2.
     score_kind : {"probability", "logit"}
+    loss : {"log", "squared"}
+        Log loss as in the paper's experiments, or the squared loss of its formula.
+    targets : {"labels", "platt"}
+        Fit to the labels, or to the smoothed targets of Platt 1999, (n1 + 1) / (n1 + 2) and 1 / (n0 + 2).
+    seed : int
+        Of the folds of "auto".
 
     Returns
     -------
     ScalingFunction
+        ``converged`` and ``constraint_active`` say how the fit went.
+
+    Raises
+    ------
+    InvalidInputError
+        For an unknown name, loss or targets, or outcomes that are all equal.
 
     Notes
     -----
-    Minimises sum_i log(1 + exp(t_i)) - y_i t_i with t = a x + b over a >= 0 and b, by Newton's method with step
-    halving. The problem is convex, so a = 0 is the solution exactly where x and y do not correlate positively.
+    With x = log(z / (1 - z)) and sigma the logistic function:
+
+    .. math::
+        \text{platt} &: \sigma(a x + b), \; a \ge 0; \quad
+        \text{temperature}: \sigma(a x), \; a \ge 0; \quad
+        \text{beta}: \sigma(a \ln z - b \ln(1 - z) + c), \; a, b \ge 0 \\
+        \text{quadratic} &: \sigma(a x^2 + b x + c), \; 2 a x + b \ge 0 \text{ on the range of T1, constant beyond.}
+
+    Scores of 0 and 1 have no log odds, and with a fixed clip a few wrong ones rule the fit. Scores are therefore held
+    within [boundary, 1 - boundary], and the boundary is fitted too: the smallest of ``BOUNDARIES`` whose profile log
+    likelihood is within 5.4 nats of the best, that is, which the data do not refute at 99.9 %.
+
+    Every family is a sum of rising features with coefficients held at or above 0, minimised by projected Newton steps
+    with step halving; the log loss is convex. Where scores separate the labels (every positive scores at least as high
+    as every negative) the loss has no minimum: the fit is to Platt's targets, and ``converged`` is False.
+
+    "auto" compares the four families by 3-fold cross-fitted squared loss, and leaves Platt scaling only for what is
+    better by more than a standard error (:func:`mlflow_calib.core.scaling_choice.cross_fitted`).
 
     References
     ----------
-    Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 4.1, step 1, with log loss as in
-    its experiments. Platt, "Probabilistic outputs for support vector machines", 1999, section 2.2 (targets).
+    Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 4.1, step 1. Platt, "Probabilistic
+    outputs for support vector machines", 1999, section 2.2 (targets). Kull, Silva Filho and Flach, "Beta calibration",
+    AISTATS 2017. Guo et al., "On calibration of modern neural networks", ICML 2017, section 4.2 (temperature).
+
+    Examples
+    --------
+    Odds that are twice too extreme on the logarithmic scale:
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=20000)
+    >>> y = (np.random.default_rng(1).logistic(size=20000) < x).astype(float)
+    >>> g = fit_scaling("temperature", 2 * x, y, score_kind="logit")
+    >>> round(g.a, 1), g.converged, g.constraint_active
+    (0.5, True, False)
+    """
+    known = {"scaling": (name, SCALINGS), "loss": (loss, LOSSES), "targets": (targets, TARGETS)}
+    problems = [
+        f"{word} must be one of {words}, got {value!r}" for word, (value, words) in known.items() if value not in words
+    ]
+    if problems:
+        raise_problems(problems)
+    rows = TeachingRows.of(scores, outcomes, weights, score_kind)
+    if not 0 < rows.outcomes.sum() < len(rows.outcomes):
+        raise InvalidInputError(
+            f"outcomes must hold both 0 and 1 to fit g, got {len(rows.outcomes)} equal ones; add rows"
+        )
+    if name == "identity":
+        return identity(rows, loss)
+    if name != "auto":
+        return fit_family(name, rows, loss, targets)
+    candidates = cross_fitted(rows, loss, targets, seed)
+    chosen: dict[str, Any] = next((one for one in candidates if one["chosen"]), {"family": "platt", "boundary": None})
+    return replace(fit_family(chosen["family"], rows, loss, targets, chosen["boundary"]), candidates=candidates)
+
+
+def fit_platt(scores: Floats, outcomes: Floats, score_kind: str = "probability") -> ScalingFunction:
+    """Fit Platt scaling on log odds by log loss: :func:`fit_scaling` of "platt".
 
     Examples
     --------
@@ -106,136 +140,4 @@ def fit_platt(scores: Floats, outcomes: Floats, score_kind: str = "probability")
     >>> round(g.a, 6), round(abs(g.b), 6), g.converged
     (1.0, 0.0, True)
     """
-    boundary = None if score_kind == "logit" else float(BOUNDARIES[0])
-    x = log_odds(scores, boundary)
-    targets, separated = _targets(x, outcomes)
-    boundary, start = _on_cells(x, targets, boundary, compare=not separated)
-    x = log_odds(scores, boundary)
-    fit = _minimise(x[None], targets, np.ones_like(x), start)
-    return ScalingFunction(
-        family="platt",
-        a=float(fit.slopes[0]),
-        b=float(fit.intercepts[0]),
-        boundary=boundary,
-        converged=fit.converged and not separated,
-        n_iterations=fit.n_iterations,
-        constraint_active=bool(fit.held[0]),
-        loss=float(fit.losses[0] / len(x)),
-    )
-
-
-def log_odds(scores: Floats, boundary: float | None) -> Floats:
-    """Log odds of scores held within [boundary, 1 - boundary]; with None the scores are log odds already."""
-    if boundary is None:
-        return scores
-    return np.asarray(logit(np.clip(scores, boundary, 1 - boundary)))
-
-
-def _targets(x: Floats, outcomes: Floats) -> tuple[Floats, bool]:
-    positive = outcomes > 0
-    n1, n0 = np.count_nonzero(positive), np.count_nonzero(~positive)
-    if x[positive].min() < x[~positive].max() or x.min() == x.max():
-        return outcomes, False
-    return np.where(positive, (n1 + 1) / (n1 + 2), 1 / (n0 + 2)), True
-
-
-def _on_cells(x: Floats, targets: Floats, boundary: float | None, compare: bool) -> tuple[float | None, Floats]:
-    """Boundary by profile likelihood over cells of rows, and the (slope, intercept) there, where the rows start."""
-    means, positives, totals = _cells(x, targets)
-    if boundary is None or not compare:
-        fit = _minimise(means[None], positives, totals)
-        return boundary, np.array([fit.slopes[0], fit.intercepts[0]])
-    ends = -logit(BOUNDARIES)
-    moves = ends < np.abs(x).max()
-    moves[0] = True
-    fit = _minimise(np.clip(means, -ends[moves, None], ends[moves, None]), positives, totals)
-    chosen = int(np.argmax(fit.losses <= fit.losses.min() + NATS_FROM_BEST))
-    return float(BOUNDARIES[moves][chosen]), np.array([fit.slopes[chosen], fit.intercepts[chosen]])
-
-
-def _cells(x: Floats, targets: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean log odds, sum of targets and number of rows of each cell that holds any."""
-    width = max((x.max() - x.min()) / N_CELLS, np.finfo(float).tiny)
-    cell = ((x - x.min()) / width).astype(np.intp)
-    counts = np.bincount(cell)
-    held = counts > 0
-    totals = counts[held].astype(np.float64)
-    sums = [np.bincount(cell, weights=column)[held] for column in (x, targets)]
-    return sums[0] / totals, sums[1].astype(np.float64), totals
-
-
-@dataclass(frozen=True, eq=False)
-class _Minimum:
-    slopes: Floats
-    intercepts: Floats
-    losses: Floats
-    held: npt.NDArray[np.bool_]
-    n_iterations: int
-    converged: bool
-
-
-def _minimise(x: Floats, positives: Floats, totals: Floats, start: Floats | None = None) -> _Minimum:
-    """Minimum of sum_i m_i log(1 + exp(t_i)) - k_i t_i over t = a x + b, a >= 0, for each row of x (C, n) at once."""
-    center, spread = _moments(x, totals)
-    problem = _Problem((x - center[:, None]) / spread[:, None], positives, totals)
-    held = problem.u @ positives <= TOLERANCE * totals.sum()
-    a, b = problem.null()
-    if start is not None and not held.any():
-        a, b = start[0] * spread, start[1] + start[0] * center
-    losses, p = problem.loss(a, b)
-    n_iterations, decrement = 0, np.full(len(x), np.inf)
-    while n_iterations < MAX_ITERATIONS and (decrement > TOLERANCE).any():
-        step_a, step_b, decrement = problem.newton(p, held)
-        a, b, losses, p = problem.descend(a, b, step_a, step_b, losses)
-        n_iterations += 1
-    converged = bool((decrement <= TOLERANCE).all())
-    return _Minimum(a / spread, b - a / spread * center, losses, held, n_iterations, converged)
-
-
-def _moments(x: Floats, totals: Floats) -> tuple[Floats, Floats]:
-    center = x @ totals / totals.sum()
-    spread = np.sqrt((x - center[:, None]) ** 2 @ totals / totals.sum())
-    return center, np.where(spread > 0, spread, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Standardised log odds u (C, n), with the positives k (n,) of totals m (n,)."""
-
-    u: Floats
-    positives: Floats
-    totals: Floats
-
-    def null(self) -> tuple[Floats, Floats]:
-        """Slope 0 and the intercept that is best with it."""
-        rate = self.positives.sum() / self.totals.sum()
-        return np.zeros(len(self.u)), np.full(len(self.u), logit(rate))
-
-    def loss(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Log loss (C,) and probabilities (C, n)."""
-        t = a[:, None] * self.u + b[:, None]
-        e = np.exp(-np.abs(t))
-        loss = (np.maximum(t, 0) + np.log1p(e)) @ self.totals - t @ self.positives
-        return loss, np.where(t >= 0, 1.0, e) / (1 + e)
-
-    def newton(self, p: Floats, held: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-        """Newton step for slope and intercept and its decrement, zero where the slope is held at 0."""
-        residual, weight = p * self.totals - self.positives, p * (1 - p) * self.totals
-        weighted = weight * self.u
-        gradient_a, gradient_b = (residual * self.u).sum(axis=1), residual.sum(axis=1)
-        aa, ab, bb = (weighted * self.u).sum(axis=1), weighted.sum(axis=1), weight.sum(axis=1)
-        free = np.where(held, 0.0, 1 / np.maximum(aa * bb - ab**2, np.finfo(float).tiny))
-        step_a = (bb * gradient_a - ab * gradient_b) * free
-        step_b = (aa * gradient_b - ab * gradient_a) * free
-        return step_a, step_b, gradient_a * step_a + gradient_b * step_b
-
-    def descend(self, a: Floats, b: Floats, step_a: Floats, step_b: Floats, losses: Floats) -> tuple[Floats, ...]:
-        """Point (a, b) after the step, halved until no loss grows by more than rounding, with loss and p there."""
-        size = np.ones(len(a))
-        while True:
-            trial_a, trial_b = a - size * step_a, b - size * step_b
-            trial, p = self.loss(trial_a, trial_b)
-            worse = (trial > losses + 1e-13 * np.abs(losses)) & (size > MIN_STEP)
-            if not worse.any():
-                return trial_a, trial_b, trial, p
-            size = np.where(worse, size / 2, size)
+    return fit_scaling("platt", scores, outcomes, score_kind=score_kind)

@@ -5,52 +5,25 @@ After this file no check stands between two lines of mathematics. Every problem 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mlflow_calib import runtime
-from mlflow_calib.core.labels import Index, Label, Labels, binary_classes, factorize, marginal_classes, plain
+from mlflow_calib.core.clean_rows import CleanRows
+from mlflow_calib.core.labels import Index, Label, Labels, binary_classes, column_classes, factorize, plain
+from mlflow_calib.core.labels import indicators as indicator_columns
+from mlflow_calib.core.reductions import FREE_SUMS, REDUCTIONS, reduce_scores
+from mlflow_calib.core.weights import clean_weights
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
+__all__ = ["REDUCTIONS", "CleanRows", "check_choice", "clean_rows", "clean_unlabeled", "key_order"]
+
 Floats = runtime.Floats
-REDUCTIONS = ("binary", "marginal")
 SCORE_KINDS = ("probability", "logit")
-
-
-@dataclass(frozen=True, eq=False)
-class CleanRows:
-    """Scores and outcomes of the same rows.
-
-    Attributes
-    ----------
-    scores : ndarray of float64, shape (n,) binary or (n, K) marginal
-        Scores of the positive class, or of every class.
-    outcomes : ndarray of float64, the shape of ``scores``
-        1 where the row is of the class, else 0.
-    classes : tuple
-        Classes in the order of the columns.
-    positive_class : str, int, float, bool or None
-        The class that binary scores speak of; None for marginal.
-    n_clipped : int
-        Scores that were outside [0, 1] by rounding, now 0 or 1.
-    """
-
-    scores: Floats
-    outcomes: Floats
-    classes: tuple[Label, ...]
-    positive_class: Label | None
-    n_clipped: int
-
-    def columns(self) -> Iterator[tuple[Floats, Floats]]:
-        """Scores (n,) and outcomes (n,) of each binary problem: one, or one a class."""
-        if self.scores.ndim == 1:
-            yield self.scores, self.outcomes
-            return
-        for k in range(self.scores.shape[1]):
-            yield np.ascontiguousarray(self.scores[:, k]), np.ascontiguousarray(self.outcomes[:, k])
 
 
 def clean_rows(
@@ -61,23 +34,27 @@ def clean_rows(
     classes: Sequence[Any] | None = None,
     positive_class: Any = None,
     score_kind: str = "probability",
+    sample_weight: Any = None,
 ) -> CleanRows:
     """Check scores and labels once, and give them the one form the mathematics takes.
 
     Parameters
     ----------
     scores : array_like
-        Binary: shape (n,), of the positive class, or (n, 2), probabilities of both classes. Marginal: shape (n, K).
-        Probabilities lie in [0, 1], rows of several sum to one within .001; logits (log odds of a class against the
-        rest, shape (n,) for binary) are any finite numbers. Nothing is renormalised.
-    labels : array_like, shape (n,)
-        Strings, integers, floats or booleans. A class without a row is legal.
-    reduction : {"binary", "marginal"}
+        Binary: shape (n,), of the positive class, or (n, 2), probabilities of both classes. Other reductions: shape
+        (n, K). Probabilities lie in [0, 1], rows of several sum to one within .001 (not for multi-label); logits (log
+        odds of a class against the rest, shape (n,) for binary) are any finite numbers. Nothing is renormalised.
+    labels : array_like, shape (n,); multi-label (n, K)
+        Strings, integers, floats or booleans. A class without a row is legal. Multi-label: 0 and 1, or booleans, one
+        a label.
+    reduction : {"binary", "marginal", "top-label", "top-label-per-class", "multi-label"}
     classes : sequence, optional
         Classes in the order of the columns, taken from the model. By default 0 .. K-1.
     positive_class : optional
         Binary only. It may be left out where the classes are 0 and 1, or False and True.
     score_kind : {"probability", "logit"}
+    sample_weight : array_like, shape (n,), optional
+        Finite numbers of at least 0, not all 0; only their proportions matter.
 
     Returns
     -------
@@ -87,7 +64,7 @@ def clean_rows(
     ------
     InvalidInputError
         With every problem found: shapes, scores outside their domain (first rows and count), labels missing or
-        unknown to the classes (values and rows), a positive class that must be stated.
+        unknown to the classes (values and rows), a positive class that must be stated, weights.
 
     Examples
     --------
@@ -95,31 +72,78 @@ def clean_rows(
     [0.0, 1.0]
     >>> clean_rows([[0.2, 0.3, 0.5]], [2], reduction="marginal").outcomes.tolist()
     [[0.0, 0.0, 1.0]]
+    >>> top = clean_rows([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]], [2, 1], reduction="top-label")
+    >>> top.scores.tolist(), top.outcomes.tolist()
+    ([0.5, 0.7], [1.0, 0.0])
     """
     check_choice("reduction", reduction, REDUCTIONS)
     check_choice("score_kind", score_kind, SCORE_KINDS)
     problems: list[str] = []
     array, n_clipped = _scores(scores, reduction, score_kind, problems)
-    seen = _labels(labels, problems)
-    if not problems:
-        _check_lengths(len(array), len(seen.codes), problems)
-    positive = None
-    if reduction == "binary":
-        stated, positive = binary_classes(seen, classes, positive_class, problems)
-        if np.ndim(scores) == 2 and classes is None and not {*stated} <= {0, 1}:
-            problems.append("classes must be stated in the order of the columns for scores of shape (n, 2)")
+    n_columns = np.shape(scores)[-1] if np.ndim(scores) else 0
+    if reduction == "multi-label":
+        given = _Given(*indicator_columns(labels, classes, n_columns, problems))
     else:
-        stated = marginal_classes(seen, classes, np.shape(scores)[-1] if np.ndim(scores) else 0, problems)
-        if positive_class is not None:
-            problems.append(f"positive_class belongs to binary problems; leave it out, got {positive_class!r}")
+        given = _label_codes(labels, reduction, classes, positive_class, np.ndim(scores), n_columns, problems)
+    if reduction != "binary" and positive_class is not None:
+        problems.append(f"positive_class belongs to binary problems; leave it out, got {positive_class!r}")
+    problems += column_problems(scores, given.classes)
+    if not problems:
+        _check_lengths(len(array), len(given.codes), problems)
+    weights = clean_weights(sample_weight, None if problems else len(array), problems)
     if problems:
         raise_problems(problems)
-    positions = {name: position for position, name in enumerate(stated)}
-    codes = np.array([positions[value] for value in seen.values], dtype=np.intp)[seen.codes]
-    if positive is None:
-        return CleanRows(array, np.equal.outer(codes, np.arange(len(stated))).astype(float), stated, None, n_clipped)
-    chosen = array if array.ndim == 1 else np.ascontiguousarray(array[:, positions[positive]])
-    return CleanRows(chosen, (codes == positions[positive]).astype(float), stated, positive, n_clipped)
+    return _reduced(array, given, n_clipped, reduction, weights)
+
+
+def clean_unlabeled(
+    scores: Any, *, reduction: str, classes: Sequence[Label], positive_class: Any, score_kind: str
+) -> CleanRows:
+    """Scores without labels, in the form of :func:`clean_rows`; no row has a true outcome.
+
+    ``classes`` and ``positive_class`` are those of clean rows.
+
+    Raises
+    ------
+    InvalidInputError
+        For scores outside their domain, or of another number of columns.
+    """
+    problems: list[str] = []
+    array, n_clipped = _scores(scores, reduction, score_kind, problems)
+    if not problems and array.ndim == 2 and array.shape[1] != len(classes):
+        problems.append(f"scores must have the {len(classes)} columns of the labelled ones, got {array.shape[1]}")
+    if not problems and not len(array):
+        problems.append("scores must hold at least one row, got none")
+    problems += column_problems(scores, classes)
+    if problems:
+        raise_problems([f"unlabeled {problem}" for problem in problems])
+    codes = np.full(len(array), -1, dtype=np.intp)
+    if reduction == "multi-label":
+        return _reduced(array, _Given(tuple(classes), np.zeros(array.shape, bool)), n_clipped, reduction, None)
+    return _reduced(array, _Given(tuple(classes), codes, positive_class), n_clipped, reduction, None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """Classes, the row's position among them (n,) or the indicators (n, K), and the positive class."""
+
+    classes: tuple[Label, ...]
+    codes: npt.NDArray[Any]
+    positive: Any = None
+
+
+def _reduced(array: Floats, given: _Given, n_clipped: int, reduction: str, weights: Floats | None) -> CleanRows:
+    codes, classes = given.codes, given.classes
+    if reduction == "binary":
+        position = classes.index(given.positive)
+        scores = array if array.ndim == 1 else np.ascontiguousarray(array[:, position])
+        return CleanRows(scores, codes == position, classes, given.positive, n_clipped, reduction, weights)
+    scores, predicted = reduce_scores(array, reduction)
+    if predicted is not None:
+        truths = codes == predicted
+    else:
+        truths = codes if codes.ndim == 2 else np.equal.outer(codes, np.arange(len(classes)))
+    return CleanRows(scores, truths, classes, None, n_clipped, reduction, weights, predicted)
 
 
 def key_order(keys: Any, n: int) -> Index:
@@ -155,17 +179,48 @@ def check_choice(name: str, given: Any, allowed: Sequence[Any]) -> None:
 
 def _scores(scores: Any, reduction: str, score_kind: str, problems: list[str]) -> tuple[Floats, int]:
     shape = np.shape(scores)
-    if reduction == "marginal" and (len(shape) != 2 or shape[1] < 2):
-        problems.append(f"marginal scores must have shape (n, K) with K at least 2, got {shape}")
+    if reduction != "binary" and (len(shape) != 2 or shape[1] < (1 if reduction == "multi-label" else 2)):
+        least = "" if reduction == "multi-label" else " with K at least 2"
+        problems.append(f"{reduction} scores must have shape (n, K){least}, got {shape}")
     elif reduction == "binary" and len(shape) == 2 and score_kind == "logit":
         problems.append(f"binary logits must be the log odds of the positive class, shape (n,), got shape {shape}")
     else:
-        n_columns = None if len(shape) < 2 else shape[1] if reduction == "marginal" else 2
+        n_columns = None if len(shape) < 2 else 2 if reduction == "binary" else shape[1]
         try:
-            return runtime.clean_scores(scores, n_columns, score_kind)
+            return runtime.clean_scores(scores, n_columns, score_kind, sums=reduction not in FREE_SUMS)
         except (TypeError, ValueError) as error:
             problems.append(f"scores: {error}")
     return np.empty(0), 0
+
+
+def column_problems(scores: Any, classes: Sequence[Any]) -> list[str]:
+    """What is wrong with the named columns of a frame: they must not stand in another order than the classes."""
+    names = [str(column) for column in getattr(scores, "columns", ())]
+    words = [str(name) for name in classes]
+    if names == words or sorted(names) != sorted(words):
+        return []
+    return [f"scores must have their columns in the order of the classes {words[:10]}, got {names[:10]}; reorder them"]
+
+
+def _label_codes(
+    labels: Any,
+    reduction: str,
+    classes: Sequence[Any] | None,
+    positive_class: Any,
+    n_dimensions: int,
+    n_columns: int,
+    problems: list[str],
+) -> _Given:
+    seen = _labels(labels, problems)
+    if reduction == "binary":
+        stated, positive = binary_classes(seen, classes, positive_class, problems)
+        if n_dimensions == 2 and classes is None and not {*stated} <= {0, 1}:
+            problems.append("classes must be stated in the order of the columns for scores of shape (n, 2)")
+    else:
+        stated, positive = column_classes(seen, classes, n_columns, problems), None
+    positions = {name: position for position, name in enumerate(stated)}
+    codes = np.array([positions.get(value, -1) for value in seen.values], dtype=np.intp)[seen.codes]
+    return _Given(stated, codes, positive)
 
 
 def _labels(labels: Any, problems: list[str]) -> Labels:
@@ -177,7 +232,7 @@ def _labels(labels: Any, problems: list[str]) -> Labels:
     missing = seen.missing()
     if len(missing):
         problems.append(f"labels must not be missing; {len(missing)} rows are, first {missing[:3].tolist()}")
-        present = np.asarray(labels)[np.setdiff1d(np.arange(len(seen.codes)), missing)]
+        present = np.asarray(labels, dtype=object)[np.setdiff1d(np.arange(len(seen.codes)), missing)]
         return factorize(present)
     return seen
 

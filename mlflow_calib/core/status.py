@@ -30,7 +30,8 @@ def status(s: ErrorStatistics, by_group: bool | None = None) -> tuple[str, str]:
 
     ``unusable``: fewer than 5 rows a bin on average, or fewer than 2 effective groups; there is no bound.
     ``thin``: bins of fewer than 10 rows hold over 2 % of the rows, a bin is empty, or fewer than 20 effective groups;
-    the bound is a number that may be shown, but neither passes nor fails.
+    the bound is a number that may be shown, but neither passes nor fails. With weights, rows count by their effective
+    number.
 
     Examples
     --------
@@ -40,9 +41,9 @@ def status(s: ErrorStatistics, by_group: bool | None = None) -> tuple[str, str]:
     ('unusable', '2 rows in 2 bins; a bound needs at least 5 rows a bin, 10 rows')
     """
     groups = groups_for(s, by_group)
-    if s.n < ROWS_A_BIN * s.n_bins:
+    if s.effective_n < ROWS_A_BIN * s.n_bins:
         needed = ROWS_A_BIN * s.n_bins
-        reason = f"{s.n} rows in {s.n_bins} bins; a bound needs at least {ROWS_A_BIN} rows a bin, {needed} rows"
+        reason = f"{_rows(s)} in {s.n_bins} bins; a bound needs at least {ROWS_A_BIN} rows a bin, {needed} rows"
         return "unusable", "; ".join([reason, *_empty_reasons(s)])
     if groups is not None and groups.H < 2:
         return "unusable", f"{groups.G} groups, {_down(groups.H)} effective; a bound by group needs at least 2"
@@ -52,9 +53,10 @@ def status(s: ErrorStatistics, by_group: bool | None = None) -> tuple[str, str]:
 
 def _thin_reasons(s: ErrorStatistics, groups: GroupMoments | None) -> list[str]:
     reasons = _empty_reasons(s)
-    few = int(s.counts[s.counts < FEW_ROWS].sum())
-    if few > FEW_ROWS_SHARE * s.n:
-        reasons.append(f"bins of fewer than {FEW_ROWS} rows hold {few} of {s.n} rows, over 2 %")
+    few = s.effective_counts < FEW_ROWS * (1 - 1e-9)
+    if float(s.masses[few].sum()) > FEW_ROWS_SHARE * float(s.masses.sum()):
+        rows = f"bins of fewer than {FEW_ROWS} {'rows' if s.weights is None else 'effective rows'}"
+        reasons.append(f"{rows} hold {int(s.counts[few].sum())} of {s.n} rows, over 2 %")
     if groups is not None and groups.H < ENOUGH_GROUPS:
         reasons.append(f"{groups.G} groups, {_down(groups.H)} effective; at least {ENOUGH_GROUPS} are needed")
     return reasons
@@ -66,6 +68,10 @@ def _empty_reasons(s: ErrorStatistics) -> list[str]:
         return []
     shown = ", ".join(str(bin_number) for bin_number in empty[:10]) + (", ..." if empty.size > 10 else "")
     return [f"no rows in {empty.size} of {s.n_bins} bins (counted from 0: {shown})"]
+
+
+def _rows(s: ErrorStatistics) -> str:
+    return f"{s.n} rows" if s.weights is None else f"{s.n} rows, {_down(s.effective_n)} effective,"
 
 
 def _down(effective: float) -> str:

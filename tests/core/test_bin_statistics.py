@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import numpy as np
 import pytest
 
 from mlflow_calib.core.bin_statistics import BinStatistics
 from mlflow_calib.core.group_ids import group_codes
-from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.core.intervals import (
+    ErrorStatistics,
+    debiased_squared,
+    noise_floor,
+    squared_lower_bound,
+    squared_upper_bound,
+)
+from mlflow_calib.errors import EvidenceError, InvalidInputError
 
 
 def draw_rows(seed: int, n: int = 500, n_bins: int = 7) -> dict[str, np.ndarray]:
@@ -179,3 +187,77 @@ def test_parts_of_different_models_do_not_merge():
         two.merge(BinStatistics.from_rows([0.5], [1], [0], n_bins=2, values=[0.5, 0.7]))
     with pytest.raises(InvalidInputError, match="all parts have groups"):
         two.merge(BinStatistics.from_rows([0.5], [1], [0], n_bins=2, values=[0.5, 0.6], groups=["a"]))
+
+
+# Weights, and sums as JSON
+
+
+def test_weighted_sums_of_three_rows_by_hand():
+    """N15."""
+    s = BinStatistics.from_rows([0.2, 0.2, 0.9], [0, 1, 1], [0, 0, 1], 2, sample_weight=[1.0, 3.0, 2.0])
+    assert s.mse == pytest.approx((1 * 0.2**2 + 3 * 0.8**2 + 2 * 0.1**2) / 6)
+    assert s.label_means.tolist() == [0.75, 1.0]
+    assert s.mean_outputs.tolist() == pytest.approx([0.2, 0.9])
+    finished = s.finish()
+    assert finished.effective_counts.tolist() == [16 / 10, 1.0]
+    assert finished.shares.tolist() == [4 / 6, 2 / 6]
+    assert finished.effective_n == 36 / 14
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0, 0.1])
+def test_equal_weights_of_any_size_give_the_bounds_of_none(scale):
+    """N15: all weights doubled against none, to what addition order allows."""
+    rows = draw_rows(6)
+    plain = BinStatistics.from_rows(**rows, n_bins=7)
+    weighted = BinStatistics.from_rows(**rows, n_bins=7, sample_weight=np.full(500, scale))
+    assert weighted.mse == pytest.approx(plain.mse, rel=1e-12)
+    for by_group in (False, True):
+        for figure in (squared_upper_bound, squared_lower_bound, noise_floor):
+            expected = figure(plain.finish(), 0.95, by_group)
+            assert figure(weighted.finish(), 0.95, by_group) == pytest.approx(expected, rel=1e-8, abs=1e-15)
+    assert debiased_squared(weighted.finish()) == pytest.approx(debiased_squared(plain.finish()), rel=1e-9)
+
+
+def test_weighted_parts_merge_and_the_record_keeps_the_weights():
+    rows, weights = draw_rows(7), np.random.default_rng(7).random(500)
+    whole = BinStatistics.from_rows(**rows, n_bins=7, sample_weight=weights)
+    parts = [
+        BinStatistics.from_rows(**take(rows, np.arange(500) % 3 == part), n_bins=7, sample_weight=weights[part::3])
+        for part in range(3)
+    ]
+    merged = parts[2].merge(parts[0], parts[1]).finish()
+    np.testing.assert_allclose(merged.effective_counts, whole.finish().effective_counts, rtol=1e-12)
+    np.testing.assert_allclose(merged.group_moments.M, whole.finish().group_moments.M, rtol=1e-9, atol=1e-12)
+    again = ErrorStatistics.from_dict(json.loads(json.dumps(merged.to_dict())))
+    assert squared_upper_bound(again) == squared_upper_bound(merged)
+    with pytest.raises(InvalidInputError, match="all parts have weights"):
+        whole.merge(BinStatistics.from_rows(**rows, n_bins=7))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"values": np.linspace(0.05, 0.95, 7)}, {"sample_weight": np.arange(1.0, 501)}]
+)
+@pytest.mark.parametrize("with_groups", [False, True])
+def test_json_round_trip_to_the_bit_and_merging_after_it(options, with_groups):
+    rows = draw_rows(8)
+    if not with_groups:
+        del rows["groups"]
+    s = BinStatistics.from_rows(**rows, n_bins=7, **options)
+    text = s.to_json()
+    again = BinStatistics.from_json(text)
+    assert again.to_json() == text
+    assert again.finish().to_dict() == s.finish().to_dict()
+    assert again.merge(again).n == 1_000
+    if not with_groups:
+        assert len(text) < 2_000
+
+
+def test_json_of_a_binary_model_of_ten_bins_is_about_one_kilobyte():
+    counts, values = np.arange(100_000, 100_010), np.linspace(0.0123456789, 0.987654321, 10)
+    assert len(BinStatistics.from_counts(counts, counts // 3, values).to_json()) < 1_500
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"schema": "other"}', "[1, 2]"])
+def test_damaged_json_is_refused(damage):
+    with pytest.raises(EvidenceError, match="damaged"):
+        BinStatistics.from_json(damage)

@@ -383,10 +383,13 @@ def test_json_holds_what_the_runtime_needs() -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"method": "isotonic"}, "method must be one of 'scaling-binning', 'histogram-binning'"),
-        ({"reduction": "top-label"}, "reduction must be one of"),
+        ({"method": "isotonic"}, "method must be one of 'scaling-binning', 'scaling-binning-shrunk'"),
+        ({"reduction": "top label"}, "reduction must be one of"),
         ({"binning": "equal-mass"}, "binning must be one of"),
-        ({"scaling": "beta"}, "scaling must be one of None, 'platt'"),
+        ({"scaling": "isotonic"}, "scaling must be one of None, 'platt', 'quadratic'"),
+        ({"scaling": "beta", "method": "identity"}, "scaling must be one of None, got"),
+        ({"loss": "hinge"}, "loss must be one of 'log', 'squared'"),
+        ({"n_bins": "many"}, 'or "auto", got'),
         ({"scaling": "platt", "method": "histogram-binning"}, "scaling must be one of None, got"),
         ({"n_bins": 0}, "n_bins must be an integer from 1 to 1000, got 0"),
         ({"score_kind": "margin"}, "score_kind must be one of"),

@@ -93,7 +93,7 @@ def test_a_marginal_calibrator_and_its_outputs_that_do_not_sum_to_one():
     assert estimate.squared == pytest.approx(by_value.squared, rel=1e-9)
     per_class = [estimate_calibration_error(outputs[:, k], labels == k, bins="distinct").squared for k in range(3)]
     assert estimate.squared == pytest.approx(np.mean(per_class), rel=1e-9)
-    assert (len(estimate.statistics), estimate.n_bins, estimate.bound_kind) == (3, 5, "comonotone")
+    assert (len(estimate.statistics), estimate.n_bins, estimate.bound_kind) == (3, 5, "cross-class counts")
     with pytest.raises(InvalidInputError, match="already calibrated"):
         estimate_calibration_error(outputs, labels, reduction="marginal", bins=calibrator)
     with pytest.raises(InvalidInputError, match="sum to 1"):
@@ -110,7 +110,7 @@ def test_marginal_bounds_by_group_are_wider_where_rows_come_in_groups_of_twins()
         for groups in (None, np.arange(1_600) // 8)
     )
     assert by_row.squared == by_group.squared
-    assert (by_group.by_group, by_group.bound_kind) == (True, "comonotone")
+    assert (by_group.by_group, by_group.bound_kind) == (True, "groups")
     assert by_group.upper_bound() > by_row.upper_bound()
     assert by_group.lower_bound() <= by_row.lower_bound()
 
@@ -154,7 +154,8 @@ def test_scores_clipped_for_rounding_are_counted():
         ({"bins": 0}, "n_bins must be an integer from 1 to 1000"),
         ({"bins": 2.5}, "n_bins must be an integer from 1 to 1000"),
         ({"bins": 5, "estimator": "unbiased"}, "estimator must be one of 'debiased', 'plugin'"),
-        ({"bins": 5, "reduction": "top-label"}, "reduction must be one of"),
+        ({"bins": 5, "reduction": "top"}, "reduction must be one of"),
+        ({"bins": 5, "reduction": "top-label"}, r"top-label scores must have shape \(n, K\)"),
         ({"bins": 5, "groups": ["a"]}, r"groups must have shape \(100,\)"),
     ],
 )

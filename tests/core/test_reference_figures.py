@@ -50,7 +50,7 @@ def test_cifar10_marginal(real_data):
     probabilities, labels = softmax(real_data("cifar10_vgg.parquet"), 10)
     plugin, debiased, estimate = figures(probabilities, labels, reduction="marginal")
     assert (plugin, debiased) == (close(0.00013873), close(0.00011098))
-    assert (len(estimate.statistics), estimate.bound_kind) == (10, "comonotone")
+    assert (len(estimate.statistics), estimate.bound_kind) == (10, "cross-class counts")
     assert estimate.lower_bound() < estimate.root < estimate.upper_bound()
 
 

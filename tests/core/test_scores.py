@@ -149,7 +149,7 @@ def test_all_problems_at_once() -> None:
         ([], [], "at least one row"),
         ([0.5], [0, 1], "1 scores and 2 labels"),
         (0.5, 1, "shape (n,)"),
-        (["high"], [1], "scores: could not convert"),
+        (["high"], [1], "scores must be numbers"),
         ([[0.2, 0.3, 0.5]], [1], "shape (n, 2)"),
     ],
 )

@@ -1,0 +1,88 @@
+"""The families of scaling functions: what each makes of the log odds x of a score.
+
+Every family is t = theta_1 u_1(x) + ... + b with features u that rise with x and theta >= 0, so none can fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_expit, logit
+
+from mlflow_calib.runtime import Floats
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of scaling functions.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Its parameters as in its formula.
+    features : callable
+        Features of log odds x (C, n) on the range lower, upper (C, 1) each.
+    parameters : callable
+        Parameters of a fitted function from the coefficients (slopes, then intercept), lower and upper.
+    intercept : bool
+        Whether b is free.
+    """
+
+    names: tuple[str, ...]
+    features: Callable[[Floats, Floats, Floats], list[Floats]]
+    parameters: Callable[[Floats, float, float], dict[str, float]]
+    intercept: bool = True
+
+
+def log_odds(scores: Floats, boundary: float | None) -> Floats:
+    """Log odds of scores held within [boundary, 1 - boundary]; with None the scores are log odds already."""
+    if boundary is None:
+        return scores
+    return np.asarray(logit(np.clip(scores, boundary, 1 - boundary)))
+
+
+def _linear(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:  # noqa: ARG001 - one signature for all
+    return [x]
+
+
+def _logs(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:  # noqa: ARG001
+    """Logarithms ln z and -ln(1 - z)."""
+    return [log_expit(x), -log_expit(-x)]
+
+
+def _curved(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:
+    """The parabolas whose slope falls from 1 to 0, and rises from 0 to 1, over the range."""
+    width = np.where(upper > lower, upper - lower, 1.0)
+    return [-((upper - x) ** 2) / (2 * width), (x - lower) ** 2 / (2 * width)]
+
+
+def _plain(coefficients: Floats, lower: float, upper: float) -> dict[str, float]:  # noqa: ARG001
+    return dict(zip(("a", "b", "c"), coefficients.tolist(), strict=False))
+
+
+def _parabola(coefficients: Floats, lower: float, upper: float) -> dict[str, float]:
+    at_lower, at_upper, intercept = coefficients.tolist()
+    width = upper - lower if upper > lower else 1.0
+    a = (at_upper - at_lower) / (2 * width)
+    b = (at_lower * upper - at_upper * lower) / width
+    c = intercept + (at_upper * lower**2 - at_lower * upper**2) / (2 * width)
+    return {"a": a, "b": b, "c": c, "lower": lower, "upper": upper}
+
+
+FAMILIES = {
+    "platt": Family(("a", "b"), _linear, _plain),
+    "quadratic": Family(("a", "b", "c"), _curved, _parabola),
+    "beta": Family(("a", "b", "c"), _logs, _plain),
+    "temperature": Family(("a",), _linear, _plain, intercept=False),
+}
+
+
+def transform(family: str, x: Floats, a: float, b: float, c: float) -> Floats:
+    """What the family's formula sigma(t) takes as t, at log odds x."""
+    if family == "quadratic":
+        return (a * x + b) * x + c
+    if family == "beta":
+        return np.asarray(a * log_expit(x) - b * log_expit(-x) + c)
+    return x if family == "identity" else a * x + b
