@@ -26,8 +26,10 @@ check: $(VENV)/installed  ## ruff, ruff format, mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed  ## Speed and memory beside a peer or a physical limit, as ratios
+bench: $(VENV)/installed  ## Speed and memory beside peers, and the long simulations (an hour); writes docs/
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.families
+	$(BIN)/python -m tests.bench.coverage
 
 matrix:  ## The tests on every supported Python found on PATH, each in a .venv of its own
 	@for version in 3.10 3.11 3.12 3.13; do \
@@ -47,7 +49,7 @@ lock:  ## Resolve the lock files anew (needs the network)
 	rm -rf $(VENV)-lock
 
 clean:  ## Remove .venv, .demo and caches
-	rm -rf .venv .venv-* .demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-* .demo .paper .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/installed: pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \

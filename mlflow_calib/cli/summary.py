@@ -47,7 +47,7 @@ def _sentence(command: str, result: Mapping[str, Any]) -> str:
     if command == "gate":
         return _verdict_sentence(result)
     if command == "promote":
-        moved = "stands on" if result.get("promoted") else "was not moved to"
+        moved = "stands on" if result.get("promoted") else "does not move to"
         note = f" ({result['note']})" if result.get("note") else ""
         return f"alias {result.get('alias')} of {result.get('name')} {moved} version {result.get('version')}{note}"
     done = {

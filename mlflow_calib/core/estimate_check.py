@@ -43,7 +43,7 @@ _ESTIMATE = {
     "status": one_of("ok", "thin", "unusable"),
     "reason": TEXT.or_null(),
     "confidence_level": CONFIDENCE_LEVEL,
-    "bound_kind": one_of("rows", "groups", "comonotone"),
+    "bound_kind": one_of("rows", "groups", "comonotone", "cross-class counts"),
     "lower_bound_of_calibration_error": TRUTH,
 }
 _FIGURES = {

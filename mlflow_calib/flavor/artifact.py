@@ -102,8 +102,8 @@ def model_meta(
         base_model={key: base.facts[key] for key in ("uri", "model_id", "digest", "flavors")},
         bundled_runtime=bundle_runtime,
     )
-    # marginal rows are calibrated class by class and stay as they are: renormalised, they could not be verified
-    ours = {"rows_sum_to_one": False} if document["reduction"] == "marginal" else {}
+    # rows calibrated class by class stay as they are: renormalised, they could not be verified
+    ours = {"rows_sum_to_one": False} if document["reduction"] in ("marginal", "multi-label") else {}
     all_metadata = {**(model.metadata or {}), **(metadata or {}), **({FLAVOR_NAME: ours} if ours else {})}
     model.metadata = all_metadata or None
     model.signature = _signature(base.meta.signature, signature, document)

@@ -104,7 +104,10 @@ def _checked(
 ) -> OpenedBase:
     import mlflow.pyfunc
 
-    document = runtime.read_calibrator(calibrator.to_json())
+    try:
+        document = runtime.read_calibrator(calibrator.to_json())
+    except ValueError as error:  # continuous outputs, whose calibration error cannot be verified
+        raise ModelError(f"the calibrator cannot be packaged: {error}") from error
     if "python_function" not in resolved.flavors:
         raise ModelError(f"the base model must have MLflow's python_function flavor, it has {list(resolved.flavors)}")
     source = facts.get("score_source")

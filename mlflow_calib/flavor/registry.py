@@ -13,8 +13,9 @@ from mlflow_calib.flavor.records import is_missing
 from mlflow_calib.flavor.runs import RUN_KEY, quoted
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 
-#: Tag of a version: ``candidate``, ``champion`` or ``former champion``.
+#: Tag of a version: how far it has come. The gate sets the middle two, a promotion the last two.
 STATUS = "mlflow_calib.status"
+CANDIDATE, PASSED, REFUSED, CHAMPION, FORMER_CHAMPION = "candidate", "passed", "refused", "champion", "former champion"
 #: Tag of a version that held the alias: who moved it, when, on which verdict, and who held it before.
 PROMOTION = "mlflow_calib.promotion"
 
@@ -74,7 +75,7 @@ def register_candidate(
 
     if problems := model_name_problems(name):
         raise_problems(problems)
-    all_tags = {**(tags or {}), STATUS: "candidate"}
+    all_tags = {**(tags or {}), STATUS: CANDIDATE}
     all_tags |= {RUN_KEY: run_key} if run_key else {}
     all_tags |= {"mlflow_calib.run_id": run_id} if run_id else {}
     with connected(server) as client:
@@ -174,14 +175,14 @@ def _record(client: Any, name: str, record: dict[str, Any]) -> dict[str, Any]:
     """Write the tags, the status last: where it says champion, the record is that of the present promotion."""
     previous = record["previous_version"]
     if previous not in (None, record["version"]) and _exists(client, name, previous):
-        tag_version(client, name, previous, {STATUS: "former champion"})
+        tag_version(client, name, previous, {STATUS: FORMER_CHAMPION})
     tag_version(client, name, record["version"], {PROMOTION: json.dumps(record, sort_keys=True)})
-    tag_version(client, name, record["version"], {STATUS: "champion"})
+    tag_version(client, name, record["version"], {STATUS: CHAMPION})
     return record
 
 
 def _finished_promotion(client: Any, name: str, version: str, alias: str) -> dict[str, Any] | None:
-    finished = _require_version(client, name, version).tags.get(STATUS) == "champion"
+    finished = _require_version(client, name, version).tags.get(STATUS) == CHAMPION
     return read_promotion(client, name, version, alias) if finished else None
 
 

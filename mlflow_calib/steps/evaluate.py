@@ -86,12 +86,12 @@ def evaluate(
     contenders = contenders_of(manifest, found.calibrator, rival)
     data = DataDigest()
     sums = add_up(contenders, iter_batches(manifest, data, found.calibrator.score_kind, progress=progress))
-    record = build_record(manifest, digest, found, rules, contenders, sums, data.text())
+    record = build_record(server, manifest, digest, found, rules, contenders, sums, data.text())
     return _logged(server, found, record, sums, run_tags or {})
 
 
 def _require_fit(candidate: Candidate, manifest: PartitionsManifest, digest: str) -> None:
-    """Refuse a candidate of other partitions, and one that is its own champion (N20)."""
+    """Refuse a candidate of other partitions, and one that is its own champion."""
     fitted_on = candidate.calibrator.facts.get("partitions") or {}
     if fitted_on.get("sha256") != digest:
         raise EvidenceError(

@@ -9,12 +9,14 @@ from mlflow_calib import __version__
 from mlflow_calib.core.evidence import estimate_entry, evidence_record
 from mlflow_calib.core.policy import CALIBRATION_ERROR, Policy
 from mlflow_calib.data.partitions import PartitionsManifest
+from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.candidate import Candidate
 from mlflow_calib.steps.contenders import Contender, Sums
-from mlflow_calib.steps.evaluation_rows import rows_the_champion_was_fitted_on
+from mlflow_calib.steps.key_record import rows_the_champion_was_fitted_on
 
 
 def build_record(
+    server: MlflowServer,
     manifest: PartitionsManifest,
     digest: str,
     candidate: Candidate,
@@ -32,7 +34,7 @@ def build_record(
     """
     return evidence_record(
         candidate=candidate.to_dict(),
-        champion=_champion_facts(manifest),
+        champion=_champion_facts(server, manifest),
         data=_data_facts(manifest, digest, data_sha256, sums),
         estimates=_estimates(contenders, sums, policy),
         comparisons={name: paired.finish() for name, paired in sums.comparisons.items()},
@@ -61,7 +63,7 @@ def _estimates(contenders: Mapping[str, Contender], sums: Sums, policy: Policy) 
     return entries
 
 
-def _champion_facts(manifest: PartitionsManifest) -> dict[str, Any] | None:
+def _champion_facts(server: MlflowServer, manifest: PartitionsManifest) -> dict[str, Any] | None:
     champion = manifest.champion
     if champion is None:
         return None
@@ -70,7 +72,7 @@ def _champion_facts(manifest: PartitionsManifest) -> dict[str, Any] | None:
         return who
     shared = None
     if champion["kind"] == "calibrated":
-        shared = rows_the_champion_was_fitted_on(manifest, champion.get("recalibration_keys"))
+        shared = rows_the_champion_was_fitted_on(server, manifest, champion.get("recalibration_keys"))
     return {
         **who,
         "model_uri": champion["uri"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,9 @@ from mlflow_calib.core.binning import Floats, uniform_mass
 from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.scores import clean_rows
 from mlflow_calib.core.split import count_overlap
-from mlflow_calib.data.keys import sorted_digest
 from mlflow_calib.data.partitions import EVALUATION, RECALIBRATION, PartitionsManifest
-from mlflow_calib.data.predictions import GROUP, KEY_HASH, LABEL
-from mlflow_calib.data.records import same_sha256
-from mlflow_calib.data.tables import iter_tables, open_table
-from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError
+from mlflow_calib.data.predictions import GROUP, LABEL
+from mlflow_calib.errors import DataError, EvidenceError
 from mlflow_calib.steps.contenders import (
     Batch,
     Contender,
@@ -123,24 +120,6 @@ def _champion(manifest: PartitionsManifest, candidate: Calibrator) -> Contender 
     if champion["digest"] == manifest.base_model["digest"]:
         return base_model(candidate)
     return raw_champion(uniform_mass(champion_column(manifest, "score_column"), n_bins))
-
-
-def rows_the_champion_was_fitted_on(manifest: PartitionsManifest, recalibration_keys: Any) -> int | None:
-    """Evaluation rows among the recalibration data of the champion; None where that cannot be shown.
-
-    The file of its key hashes may be gone, or be another one by now: then nothing is known.
-    """
-    if not isinstance(recalibration_keys, Mapping) or not recalibration_keys.get("uri"):
-        return None
-    try:
-        table = open_table(recalibration_keys["uri"])
-        batches = [np.asarray(rows[KEY_HASH].to_numpy()) for rows in iter_tables(table, [KEY_HASH])]
-    except (DataError, InvalidInputError, OSError):
-        return None
-    theirs = np.sort(np.concatenate(batches).astype(np.uint64))
-    if not same_sha256(sorted_digest(theirs), str(recalibration_keys.get("sha256"))):
-        return None
-    return int(count_overlap(manifest.key_hashes(EVALUATION), theirs))
 
 
 def _clean(column: Any) -> Floats:

@@ -17,11 +17,12 @@ from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.candidate import find_candidate
 from mlflow_calib.steps.fitted import Fitted, fit_both, metrics_of
 from mlflow_calib.steps.hand_over import give
+from mlflow_calib.steps.key_record import log_key_hashes
 from mlflow_calib.steps.opening import open_partitions
 from mlflow_calib.steps.packaged import log_packaged, packaged_text, params_of
 
 #: Arguments of ``fit_calibrator`` that a step takes; classes and keys come from the partitions.
-ARGUMENTS = ("method", "reduction", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
+ARGUMENTS = ("method", "reduction", "n_bins", "binning", "scaling", "loss", "targets", "parts", "score_kind", "seed")
 #: Tags that say which task of which DAG run this is; the number of the try is not among them.
 IDENTITY = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 FOLDER = "mlflow_calib"
@@ -83,7 +84,7 @@ def fit(
     if version is None:
         tags = {**(run_tags or {}), "mlflow_calib.partitions": manifest.uri, "mlflow_calib.model": name}
         with start_or_reuse_run(server, experiment or name, f"recalibrate {name}", tags, key) as run_id:
-            fitted = fit_both(manifest, digest, arguments)
+            fitted = fit_both(manifest, digest, arguments, log_key_hashes(server, run_id, manifest))
             version = _logged(server, run_id, name, key, manifest, fitted)
     return _result(server, name, version)
 

@@ -26,15 +26,18 @@ class Fitted:
     rows: CleanRows
 
 
-def fit_both(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, Any]) -> Fitted:
-    """Both calibrators on the recalibration rows; disjoint parts are the thirds of the sorted key hashes."""
+def fit_both(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, Any], keys_uri: str) -> Fitted:
+    """Both calibrators on the recalibration rows; disjoint parts are the thirds of the sorted key hashes.
+
+    ``keys_uri`` is where the key hashes of these rows are kept for as long as the model is.
+    """
     table = manifest.read_rows(RECALIBRATION, [KEY_HASH, LABEL, manifest.score_column])
     keys = table[KEY_HASH].to_numpy()
     if not (keys[1:] > keys[:-1]).all():
         raise DataError(f"{manifest.file_uri(RECALIBRATION)} must be sorted by distinct key hashes; split again")
     rows = {"scores": table[manifest.score_column].to_numpy(), "labels": table[LABEL].to_numpy()}
     words = {"classes": list(manifest.classes), "positive_class": manifest.positive_class}
-    facts = facts_of(manifest, digest)
+    facts = facts_of(manifest, digest, keys_uri)
     return Fitted(
         calibrator=fit_calibrator(**rows, **words, keys=keys, **arguments).with_facts(**facts),
         rival=_rival(arguments, **rows, **words, keys=keys).with_facts(**facts),
@@ -50,13 +53,13 @@ def _rival(arguments: Mapping[str, Any], **rows: Any) -> Calibrator:
         return fit_calibrator(method="histogram-binning", **rows, **shared)
 
 
-def facts_of(manifest: PartitionsManifest, digest: str) -> dict[str, Any]:
+def facts_of(manifest: PartitionsManifest, digest: str, keys_uri: str) -> dict[str, Any]:
     """What the artifact remembers of its data; ``evaluate`` holds it against the partitions it is given."""
     return {
         "data_uri": manifest.file_uri(RECALIBRATION),
         "source_uris": dict(manifest.source["uris"]),
         "partitions": {"uri": manifest.uri, "sha256": digest},
-        "recalibration_keys": dict(manifest.recalibration_keys),
+        "recalibration_keys": {**manifest.recalibration_keys, "uri": keys_uri},
         "recalibration_period": manifest.split.get("recalibration_period"),
         "scored_base_model": {part: manifest.base_model.get(part) for part in ("uri", "model_id", "digest")},
     }

@@ -11,7 +11,15 @@ from mlflow_calib.core.policy import CALIBRATION_ERROR, Policy
 from mlflow_calib.core.verdict import Verdict, judge
 from mlflow_calib.errors import EvidenceError
 from mlflow_calib.flavor.records import log_record, read_record_text, text_sha256
-from mlflow_calib.flavor.registry import STATUS, tag_version
+from mlflow_calib.flavor.registry import (
+    CANDIDATE,
+    CHAMPION,
+    FORMER_CHAMPION,
+    PASSED,
+    REFUSED,
+    STATUS,
+    tag_version,
+)
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate, require_own_run
 from mlflow_calib.steps.given_evidence import changed, mismatch
@@ -19,8 +27,6 @@ from mlflow_calib.steps.hand_over import give, take
 from mlflow_calib.steps.opening import open_policy, parse_json
 
 FOLDER = "mlflow_calib"
-#: Status of a version that a verdict lets through, or refuses; a verdict that is only recorded leaves it a candidate.
-PASSED, REFUSED, CANDIDATE = "passed", "refused", "candidate"
 #: Bytes of JSON: the hand-over stays under 1 KB in any alphabet.
 _LONGEST_REASON = 300
 #: MLflow keeps at most 5,000 characters of a version's description; the oldest verdicts make room.
@@ -156,14 +162,16 @@ def _stand_on_version(
         "upper_bound": result["upper_bound"],
         "limit": result["limit"],
         "n": result["n"],
+        "champion_status": result["champion_status"],
         "evaluated_at": document.get("evaluated_at"),
         "reason": result["reason"],
     }
     line = f"{_LINE_STARTS}{document.get('evaluated_at')}: {verdict.sentence}"
     with connected(server) as client:
-        before = client.get_model_version(candidate.name, candidate.version).description or ""
-        described = _described(before, " ".join(line.split())[:_LONGEST_LINE])
-        status = {STATUS: _status(verdict)}
+        found = client.get_model_version(candidate.name, candidate.version)
+        described = _described(found.description or "", " ".join(line.split())[:_LONGEST_LINE])
+        promoted = found.tags.get(STATUS) in (CHAMPION, FORMER_CHAMPION)  # what a promotion says of it stands
+        status = {} if promoted else {STATUS: _status(verdict)}
         tag_version(client, candidate.name, candidate.version, as_tags("mlflow_calib.gate", tags) | status, described)
 
 

@@ -32,13 +32,13 @@ class GivenVerdict:
 
     @property
     def note(self) -> str | None:
-        """What people must know of a promotion that no verdict could block; None where the policy is enforced."""
+        """What people must know where the policy is not enforced; None where it is."""
         if self.verdict.mode == "enforce":
             return None
         if self.verdict.mode == "off":
             return "off: nothing was judged, nothing could block"
-        would = "" if self.verdict.status == "pass" else "; enforce would have refused"
-        return f"{self.verdict.mode}: blocked nothing{would} (verdict: {self.verdict.status})"
+        would = "promoted" if self.verdict.status == "pass" else "refused"
+        return f"dry-run: the alias stays; enforce would have {would} (verdict: {self.verdict.status})"
 
 
 def read_verdict(server: MlflowServer, handed: Mapping[str, Any]) -> GivenVerdict:

@@ -26,7 +26,7 @@ from mlflow_calib.steps.given_verdict import (
 from mlflow_calib.steps.hand_over import give, take
 
 FOLDER = "mlflow_calib"
-PATH = f"{FOLDER}/promotion.json"
+PATH, DRY_RUN_PATH = f"{FOLDER}/promotion.json", f"{FOLDER}/dry_run.json"
 PROMOTION_SCHEMA = "mlflow_calib.promotion/1"
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ def promote(
     server: MlflowServer | None = None,
 ) -> dict[str, Any]:
     """Move the alias to the candidate. A second call finds the work done and returns the same record.
+
+    A verdict of a policy in ``dry-run`` moves nothing: the record says what would have been done.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def promote(
     -------
     dict
         Hand-over ``mlflow_calib.promote/1``: uri and sha256 of ``promotion.json``, run_id, model_uri, version, name,
-        alias, promoted, previous_version, note (where a dry run or a policy that is off let the candidate through).
+        alias, promoted, previous_version, note (where the policy is in dry-run or off).
 
     Raises
     ------
@@ -91,7 +93,21 @@ def promote(
         raise PromotionRefusedError(f"the verdict blocks the promotion: {given.verdict.sentence}")
     require_evidence(server, given)
     verify_base_model(server, found)
+    if given.verdict.mode == "dry-run":
+        return _left_alone(server, found, run_id, given, alias, promoted_by)
     return _promoted(server, found, run_id, given, alias, promoted_by)
+
+
+def _left_alone(
+    server: MlflowServer, candidate: Candidate, run_id: str, given: GivenVerdict, alias: str, promoted_by: str | None
+) -> dict[str, Any]:
+    """A dry run: the record of what would have been done, and nothing else."""
+    with connected(server) as client:
+        current = champion_version(client, candidate.name, alias)
+    stands = {"alias": alias, "previous_version": current, "by": promoted_by}
+    uri, sha256 = log_record(server, run_id, DRY_RUN_PATH, _record(candidate, given, stands))
+    log.warning("alias %s of %s stays on %s; %s", alias, candidate.name, _shown(current), given.note)
+    return _handed_over(candidate, run_id, given, uri, sha256, promoted=False, alias=alias, previous_version=current)
 
 
 def _promoted(
@@ -114,19 +130,15 @@ def _promoted(
         shown |= {"by": moved["by"], "note": given.note}
         tag_version(client, name, version, as_tags("mlflow_calib.promotion", shown))
     _say(candidate, alias, given)
-    return give(
-        "promote",
-        uri=uri,
-        sha256=sha256,
-        run_id=run_id,
-        model_uri=candidate.model_uri,
-        version=version,
-        name=name,
-        alias=alias,
-        promoted=True,
-        previous_version=moved["previous_version"],
-        note=given.note,
-    )
+    before = moved["previous_version"]
+    return _handed_over(candidate, run_id, given, uri, sha256, promoted=True, alias=alias, previous_version=before)
+
+
+def _handed_over(
+    candidate: Candidate, run_id: str, given: GivenVerdict, uri: str, sha256: str, **figures: Any
+) -> dict[str, Any]:
+    who = {"model_uri": candidate.model_uri, "version": candidate.version, "name": candidate.name}
+    return give("promote", uri=uri, sha256=sha256, run_id=run_id, **who, **figures, note=given.note)
 
 
 def _say(candidate: Candidate, alias: str, given: GivenVerdict) -> None:

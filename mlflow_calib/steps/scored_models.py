@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ import numpy.typing as npt
 from mlflow_calib import runtime
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
-from mlflow_calib.flavor.registry import champion_version
+from mlflow_calib.flavor.registry import champion_version, registered_model_exists
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 
 Floats = npt.NDArray[np.float64]
+log = logging.getLogger(__name__)
 _ALIAS = re.compile(r"models:/(?P<name>[^@/]+)@(?P<alias>[^/@]+)/?$")
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+-]+:/")
 
@@ -149,6 +151,8 @@ def _pin(server: MlflowServer | None, uri: str) -> tuple[dict[str, str], str | N
         return {}, uri
     with connected(server) as client:
         version = champion_version(client, found["name"], found["alias"])
+        if version is None and not registered_model_exists(client, found["name"]):
+            log.warning("there is no registered model %r yet, so no champion to compare with", found["name"])
     return found.groupdict(), None if version is None else f"models:/{found['name']}/{version}"
 
 

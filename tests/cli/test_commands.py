@@ -125,7 +125,7 @@ def test_a_refused_promotion_is_one_line_and_code_2(
     assert judged.world.champion() == "1"
 
 
-def test_a_promotion_by_a_dry_run_says_that_enforce_would_have_refused(
+def test_a_dry_run_moves_nothing_and_says_what_enforce_would_have_done(
     judged: Any, tmp_path: Path, policy: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = ("--tracking-uri", judged.world.server.tracking_uri)
@@ -135,8 +135,8 @@ def test_a_promotion_by_a_dry_run_says_that_enforce_would_have_refused(
     assert main(["promote", judged.candidate["model_uri"], verdict, *server]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == (
-        "alias champion of games stands on version 2 "
-        "(dry-run: blocked nothing; enforce would have refused (verdict: fail))"
+        "alias champion of games does not move to version 2 "
+        "(dry-run: the alias stays; enforce would have refused (verdict: fail))"
     )
 
 

@@ -359,6 +359,7 @@ def test_platts_targets_hold_back_a_fit_to_few_rows() -> None:
     assert 0 < smoothed.a < plain.a
 
 
+@pytest.mark.filterwarnings("ignore:fewer-bins:mlflow_calib.errors.CalibrationWarning")
 def test_pooled_bins_of_the_shrunk_method_are_one() -> None:
     """An output is one bin by the definition of the calibration error."""
     rng = np.random.default_rng(0)

@@ -157,10 +157,12 @@ def test_policy_may_be_a_file(games: Any, run_dag: Callable[..., Any], dag: DAG,
     policy = tmp_path / "policy.toml"
     policy.write_text('mode = "dry-run"\n[requirements.calibration_error_upper_bound]\nlimit = 0.0001\n')
     run = run_dag(dag, **games.conf("dry", policy=str(policy)))
-    assert states(run)["promote"] == "success"
+    assert (states(run)["gate"], states(run)["promote"]) == ("success", "skipped")
     verdict = xcom(run, "gate")
     assert verdict["status"] != "pass"
     assert verdict["blocks"] is False
+    assert xcom(run, "promote")["promoted"] is False
+    assert games.alias("dry") is None
 
 
 def test_days_count_back_from_as_of(games: Any, run_dag: Callable[..., Any], dag: DAG) -> None:

@@ -20,6 +20,7 @@ import pytest
 import mlflow_calib as mc
 from mlflow_calib.core.binning import uniform_mass
 from mlflow_calib.core.evidence import check_evidence
+from mlflow_calib.data.paths import local_path
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
 from mlflow_calib.flavor.records import log_record, read_record, read_record_text
@@ -387,7 +388,7 @@ def test_too_few_rows_of_one_class_give_null_and_a_reason(world: Any, games: Pat
 def test_a_champion_whose_keys_are_gone_is_unverified(
     judged: Any, games: Path, tmp_path: Path, steps_helpers: Any
 ) -> None:
-    """Keys that cannot be read, or are others by now, count as unverified: null, not zero."""
+    """The keys stay with the champion's run when the work folder goes; gone there too they are null, not zero."""
     world = judged.world
     gone = tmp_path / "first"
     partitions = steps_helpers.scored_and_split(world.server, games, gone)
@@ -399,6 +400,10 @@ def test_a_champion_whose_keys_are_gone_is_unverified(
     known = read_record(world.server, evaluate(second, candidate, server=world.server)["uri"])
     assert known["overlap"]["champion_recalibration"] > 1000
     shutil.rmtree(gone)
+    kept = read_record(world.server, evaluate(second, candidate, server=world.server)["uri"])
+    assert kept["overlap"]["champion_recalibration"] == known["overlap"]["champion_recalibration"]
+    artifacts = world.client.get_run(champion["run_id"]).info.artifact_uri
+    (local_path(artifacts) / "mlflow_calib" / "recalibration_keys.parquet").unlink()
     unknown = read_record(world.server, evaluate(second, candidate, server=world.server)["uri"])
     assert unknown["overlap"]["champion_recalibration"] is None
     assert unknown["champion"]["n_evaluation_rows_in_its_recalibration_data"] is None

@@ -55,7 +55,9 @@ def test_the_artifact_remembers_its_data(judged: Any) -> None:
     manifest = json.loads(Path(judged.world.partitions["uri"].removeprefix("file://")).read_text())
     facts = read_record(judged.world.server, judged.candidate["uri"], judged.candidate["sha256"])["facts"]
     assert facts["partitions"]["sha256"] == judged.world.partitions["sha256"]
-    assert facts["recalibration_keys"] == manifest["recalibration_keys"]
+    own = {**facts["recalibration_keys"], "uri": manifest["recalibration_keys"]["uri"]}
+    assert own == manifest["recalibration_keys"]
+    assert facts["recalibration_keys"]["uri"].endswith("/mlflow_calib/recalibration_keys.parquet")
     assert set(facts["recalibration_keys"]) >= {"uri", "sha256", "n"}
     assert facts["keys"] == "verified"
     assert facts["scored_base_model"]["uri"] == "models:/games/1"

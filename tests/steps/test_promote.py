@@ -66,14 +66,14 @@ def test_what_the_hand_over_claims_does_not_count(judged: Any) -> None:
 @pytest.mark.parametrize(
     ("policy", "note"),
     [
-        ({**FAILING, "mode": "dry-run"}, "dry-run: blocked nothing; enforce would have refused (verdict: fail)"),
-        ({**PASSING, "mode": "dry-run"}, "dry-run: blocked nothing (verdict: pass)"),
+        ({**FAILING, "mode": "dry-run"}, "dry-run: the alias stays; enforce would have refused (verdict: fail)"),
+        ({**PASSING, "mode": "dry-run"}, "dry-run: the alias stays; enforce would have promoted (verdict: pass)"),
         ({**FAILING, "mode": "off"}, "off: nothing was judged, nothing could block"),
         (PASSING, None),
     ],
     ids=["dry-run fail", "dry-run pass", "off", "enforce"],
 )
-def test_a_dry_run_blocks_nothing_and_says_so(
+def test_what_is_done_without_enforcing_is_said(
     judged: Any, caplog: pytest.LogCaptureFixture, policy: dict[str, Any], note: str | None
 ) -> None:
     """In the record, the hand-over, the tags and the log."""
@@ -83,9 +83,19 @@ def test_a_dry_run_blocks_nothing_and_says_so(
     record = read_record(judged.world.server, handed["uri"])
     assert (record["verdict"]["status"], record["verdict"]["mode"]) == (verdict["status"], verdict["mode"])
     assert (record["note"], handed["note"]) == (note, note)
-    assert judged.world.tags("2")["mlflow_calib.promotion.note"] == (note or "null")
     assert (note or ": pass") in caplog.text
-    assert judged.world.champion() == "2"
+    moves = policy.get("mode") != "dry-run"
+    assert (handed["promoted"], record["promoted"], judged.world.champion()) == (moves, moves, "2" if moves else "1")
+    assert judged.world.tags("2").get("mlflow_calib.promotion.note") == ((note or "null") if moves else None)
+    assert handed["previous_version"] == "1"
+
+
+def test_another_gate_leaves_the_status_of_the_champion(judged: Any, passed: dict[str, Any]) -> None:
+    """A stricter policy tried on the version in use takes nothing back that the promotion said of it."""
+    promote(judged.candidate, passed, server=judged.world.server)
+    assert gate(judged.evidence, policy=FAILING, server=judged.world.server)["status"] == "fail"
+    assert judged.world.tags("2")["mlflow_calib.status"] == "champion"
+    assert judged.world.tags("2")["mlflow_calib.gate.status"] == "fail"
 
 
 def test_a_champion_that_changed_since_the_evidence_is_not_replaced(judged: Any, passed: dict[str, Any]) -> None:

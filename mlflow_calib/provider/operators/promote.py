@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlflow_calib.provider.compat import AirflowSkipException
 from mlflow_calib.provider.fields import FieldReader
 from mlflow_calib.provider.operators.base import CalibrationOperator
 
@@ -18,6 +19,8 @@ VERDICT_FIGURES = ("status", "calibration_error", "upper_bound", "limit", "n")
 
 class PromoteModelOperator(CalibrationOperator):
     """Move a registered model's alias to the candidate, if the verdict lets it and the champion is still the same.
+
+    Under a policy in dry-run the alias stays, the record stands in XCom, and the task is skipped.
 
     With ``outlets`` an asset event tells consumers: the ``extra`` of an ``Asset`` carries version, previous version
     and the figures of the verdict; an ``AssetAlias`` gets the asset ``models:/<name>@<alias>`` with them.
@@ -67,6 +70,9 @@ class PromoteModelOperator(CalibrationOperator):
             "Alias %s of %s: version %s, before it %s (promoted: %s)",
             *(result.get(name) for name in ("alias", "name", "version", "previous_version", "promoted")),
         )
+        if not result["promoted"]:
+            context["ti"].xcom_push(key="return_value", value=result)
+            raise AirflowSkipException(result.get("note"))  # a task that is skipped tells no asset of a promotion
         self._tell_assets(result, verdict, context)
         return result
 
