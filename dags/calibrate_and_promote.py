@@ -199,7 +199,7 @@ PARAMS = {
     "method": Param(
         "scaling-binning",
         type="string",
-        enum=["scaling-binning", "histogram-binning"],
+        enum=["scaling-binning", "scaling-binning-shrunk", "histogram-binning"],
         title="Method",
         description="How the calibrator is fitted.",
     ),

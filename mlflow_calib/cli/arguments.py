@@ -126,10 +126,12 @@ def _fit(command: argparse.ArgumentParser) -> None:
     command.add_argument("--experiment", metavar="NAME", help="experiment of the run; default the registered model's")
     _tags(command)
     group = command.add_argument_group("calibrator")
-    group.add_argument("--method", metavar="NAME", help="default scaling-binning")
+    methods = "scaling-binning (default), scaling-binning-shrunk or histogram-binning"
+    group.add_argument("--method", metavar="NAME", help=methods)
     group.add_argument("--n-bins", type=int, metavar="B", help="default 10")
     group.add_argument("--binning", metavar="NAME", help="uniform-mass (default) or equal-width")
-    group.add_argument("--scaling", metavar="FAMILY", help="default platt")
+    families = "platt (default), quadratic, beta, temperature, identity or auto"
+    group.add_argument("--scaling", metavar="FAMILY", help=families)
     group.add_argument("--parts", metavar="HOW", help="auto (default), disjoint or shared")
     group.add_argument("--score-kind", metavar="KIND", help="probability (default) or logit")
     group.add_argument("--seed", type=int, metavar="N", help="default 0")

@@ -14,6 +14,7 @@ from mlflow_calib.flavor.records import log_record
 from mlflow_calib.flavor.registry import register_candidate, registered_version
 from mlflow_calib.flavor.runs import log_metrics, start_or_reuse_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.runtime import CONTINUOUS_METHODS
 from mlflow_calib.steps.candidate import find_candidate
 from mlflow_calib.steps.fitted import Fitted, fit_both, metrics_of
 from mlflow_calib.steps.hand_over import give
@@ -100,6 +101,8 @@ def _arguments(name: Any, calibrator: Any, experiment: Any) -> dict[str, Any]:
     ]
     if given.get("reduction", "binary") != "binary":
         problems.append(f'the steps calibrate binary models: reduction must be "binary", got {given["reduction"]!r}')
+    if given.get("method") in CONTINUOUS_METHODS:
+        problems.append(f"method {given['method']!r} has continuous outputs, whose calibration error is not verifiable")
     if not isinstance(given.get("parts", ""), str):
         problems.append(f'parts must be "auto", "disjoint" or "shared" in a step, got {given["parts"]!r}')
     if not is_count(given.get("seed", 0)):

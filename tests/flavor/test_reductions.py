@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import mlflow_calib as mc
-from mlflow_calib.errors import CalibrationWarning
+from mlflow_calib.errors import CalibrationWarning, ModelError
 
 NAMES = ["x0", "x1", "x2"]
 
@@ -69,6 +69,6 @@ def test_continuous_outputs_are_not_packaged(method: str, tmp_path: Path) -> Non
     frame, labels = rows()
     base = LogisticRegression().fit(frame, labels)
     calibrator = fitted(base.predict_proba(frame), labels, method=method, reduction="marginal", classes=base.classes_)
-    with pytest.raises(ValueError, match="continuous outputs, whose calibration error cannot be verified"):
+    with pytest.raises(ModelError, match="continuous outputs, whose calibration error cannot be verified"):
         mc.save_model(base, calibrator, tmp_path / "model")
     assert not (tmp_path / "model").exists()
