@@ -88,7 +88,7 @@ def squared_lower_bound(
 def noise_floor(s: ErrorStatistics, confidence_level: float = 0.95, by_group: bool | None = None) -> float | None:
     """The upper bound, as a root, that these data would show where the debiased square is zero.
 
-    A limit below it cannot be met by any model on so few rows. By group c stays that of the rows, as L / P is not
+    A limit far below it is seldom met on so few rows. By group c stays that of the rows, as L / P is not
     defined where all gaps are zero.
 
     Examples

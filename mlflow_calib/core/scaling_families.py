@@ -9,9 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_expit, logit
+from scipy.special import logit
 
 from mlflow_calib.runtime import Floats
+
+
+#: e to this is finite, and log(1 + e^x) equals x to the last place from 37 on.
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,18 @@ def log_odds(scores: Floats, boundary: float | None) -> Floats:
     return np.asarray(logit(np.clip(scores, boundary, 1 - boundary)))
 
 
+def _softplus(x: Floats) -> Floats:
+    """log(1 + e^x) = -ln(1 - z), by functions that each rise with x in their rounding too."""
+    return np.asarray(np.where(x < _LARGEST_EXPONENT, np.log1p(np.exp(np.minimum(x, _LARGEST_EXPONENT))), x))
+
+
 def _linear(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:  # noqa: ARG001 - one signature for all
     return [x]
 
 
 def _logs(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:  # noqa: ARG001
     """Logarithms ln z and -ln(1 - z)."""
-    return [log_expit(x), -log_expit(-x)]
+    return [-_softplus(-x), _softplus(x)]
 
 
 def _curved(x: Floats, lower: Floats, upper: Floats) -> list[Floats]:
@@ -79,10 +88,20 @@ FAMILIES = {
 }
 
 
-def transform(family: str, x: Floats, a: float, b: float, c: float) -> Floats:
-    """What the family's formula sigma(t) takes as t, at log odds x."""
+def _rising_parabola(x: Floats, a: float, b: float, c: float, lower: float, upper: float) -> Floats:
+    """a x^2 + b x + c on [lower, upper] as a sum of terms that rise with x in every rounding, as the formula may not."""
+    width = upper - lower if upper > lower else 1.0
+    at_lower, at_upper = max(2 * a * lower + b, 0.0), max(2 * a * upper + b, 0.0)
+    start = (a * lower + b) * lower + c + at_lower * width / 2
+    return start - (at_lower / (2 * width)) * (upper - x) ** 2 + (at_upper / (2 * width)) * (x - lower) ** 2
+
+
+def transform(
+    family: str, x: Floats, a: float, b: float, c: float, lower: float = -np.inf, upper: float = np.inf
+) -> Floats:
+    """What the family's formula sigma(t) takes as t, at log odds x; of a quadratic within [lower, upper]."""
     if family == "quadratic":
-        return (a * x + b) * x + c
+        return _rising_parabola(x, a, b, c, lower, upper)
     if family == "beta":
-        return np.asarray(a * log_expit(x) - b * log_expit(-x) + c)
+        return np.asarray(b * _softplus(x) - a * _softplus(-x) + c)
     return x if family == "identity" else a * x + b

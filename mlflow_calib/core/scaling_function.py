@@ -75,9 +75,10 @@ class ScalingFunction:
         if self.family == "identity" and self.boundary is not None:
             return np.clip(scores, 0.0, 1.0)
         x = log_odds(scores, self.boundary)
-        if self.lower is not None:
-            x = np.clip(x, self.lower, self.upper)
-        return np.asarray(expit(transform(self.family, x, self.a, self.b, self.c)))
+        if self.lower is None or self.upper is None:
+            return np.asarray(expit(transform(self.family, x, self.a, self.b, self.c)))
+        x = np.clip(x, self.lower, self.upper)
+        return np.asarray(expit(transform(self.family, x, self.a, self.b, self.c, self.lower, self.upper)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names of the attributes; those that stand at their defaults are left out."""
