@@ -13,7 +13,6 @@ from scipy.special import logit
 
 from mlflow_calib.runtime import Floats
 
-
 #: e to this is finite, and log(1 + e^x) equals x to the last place from 37 on.
 _LARGEST_EXPONENT = 700.0
 
@@ -89,7 +88,7 @@ FAMILIES = {
 
 
 def _rising_parabola(x: Floats, a: float, b: float, c: float, lower: float, upper: float) -> Floats:
-    """a x^2 + b x + c on [lower, upper] as a sum of terms that rise with x in every rounding, as the formula may not."""
+    """The formula a x^2 + b x + c on [lower, upper], as a sum of terms that each rise with x in their rounding too."""
     width = upper - lower if upper > lower else 1.0
     at_lower, at_upper = max(2 * a * lower + b, 0.0), max(2 * a * upper + b, 0.0)
     start = (a * lower + b) * lower + c + at_lower * width / 2
