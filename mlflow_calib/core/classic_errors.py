@@ -44,7 +44,7 @@ def expected_calibration_error(
         From 1 to 1000.
     edges : {"right-closed", "left-closed"}
         The bin of a probability that lies on an edge: (j/B, (j+1)/B] with 0 in the first (Guo et al. 2017; netcal,
-        torch), or [j/B, (j+1)/B) with 1 in the last (numpy.histogram, scikit-learn's calibration_curve). Scores that
+        torch, scikit-learn's calibration_curve), or [j/B, (j+1)/B) with 1 in the last (numpy.histogram). Scores that
         are multiples of .05 or .1 lie on edges, and the two then differ in the second digit.
     sample_weight : array, shape (n,), optional
 

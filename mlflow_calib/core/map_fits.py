@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +15,40 @@ from mlflow_calib.core.reductions import BinaryProblem, score_columns
 from mlflow_calib.core.scores import CleanRows
 from mlflow_calib.core.step_rows import Steps, steps_of
 
+#: Sorting and sums of so many rows leave Python alone for long enough that a second thread pays.
+MANY_ROWS, CORES = 100_000, 2
+
 
 def fit_maps(rows: CleanRows, parts: Parts, recipe: Recipe, unlabeled: CleanRows | None) -> Iterator[ClassMap]:
     """Fit the map of each binary problem, in the order of ``rows.problems()``."""
+    problems = zip(rows.problems(), _unlabeled_columns(unlabeled), strict=False)
+    if rows.reduction != "top-label-per-class":
+        yield from _side_by_side(problems, parts, recipe, len(rows.scores))
+        return
     pooled: ClassMap | None = None
-    for problem, other in zip(rows.problems(), _unlabeled_columns(unlabeled), strict=False):
+    for problem, other in problems:
         steps = steps_of(problem, parts, other, recipe.labels_in_bins)
-        if rows.reduction != "top-label-per-class" or recipe.method == "identity" or _enough(steps, recipe):
+        if recipe.method == "identity" or _enough(steps, recipe):
             yield fit_class_map(problem.label, steps, recipe)
             continue
         if pooled is None:
             pooled = _pooled(rows, parts, recipe, unlabeled)
         yield replace(pooled, label=problem.label, flags=(*pooled.flags, "few-predicted"))
+
+
+def _side_by_side(problems: Iterator[Any], parts: Parts, recipe: Recipe, n: int) -> Iterator[ClassMap]:
+    """Fits that know nothing of one another: many rows on two cores, and no more columns in memory than cores."""
+
+    def fit(pair: tuple[BinaryProblem, Any]) -> ClassMap:
+        problem, other = pair
+        return fit_class_map(problem.label, steps_of(problem, parts, other, recipe.labels_in_bins), recipe)
+
+    if n < MANY_ROWS:
+        yield from map(fit, problems)
+        return
+    with ThreadPoolExecutor(CORES) as pool:
+        while pairs := list(itertools.islice(problems, CORES)):
+            yield from pool.map(fit, pairs)
 
 
 def _unlabeled_columns(unlabeled: CleanRows | None) -> Iterator[tuple[Any, Floats] | None]:

@@ -1,97 +1,60 @@
-"""Prints one line a measurement: ours, the peer or limit, and their ratio (medians of interleaved runs)."""
+"""Speed and memory beside a peer or a limit: prints a line a measurement and writes docs/benchmarks.md."""
 
 from __future__ import annotations
 
-import statistics
+import os
+import platform
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.frozen import FrozenEstimator
 
 import mlflow_calib as mc
-from mlflow_calib import runtime
+from tests.bench import speed
 
-REPEATS = 7
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+COLUMNS = ("what", "ours", "beside", "theirs", "ratio", "ratio, processor", "asked", "met")
 
+INTRODUCTION = """# Speed and memory
 
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
+`make bench` measures this and writes the page. One process after another on one machine; ratios are theirs over ours,
+so that more is better for us, and hold better across machines than seconds do. "Processor" is the same ratio in
+processor time over all threads, which other users of the machine disturb less.
 
+{machine}
 
-def compare(
-    name: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], repeats: int = REPEATS
-) -> None:
-    """Run both in turn and print the medians and the median of the paired ratios."""
-    ours(), peer()
-    pairs = [(seconds(ours), seconds(peer)) for _ in range(repeats)]
-    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(a / b for a, b in pairs)
-    print(f"{name:<46} {first * 1e3:10.2f} ms   {peer_name:<38} {second * 1e3:10.2f} ms   ratio {ratio:6.2f}")
+"""
 
+NUMERICS = """## Numerics
 
-class Passed:
-    """A fitted classifier whose probabilities are its features: what is timed is the calibration alone."""
+1,000,000 rows of 10 classes, 100 bins; log odds between true classes are stretched by 1.3. Medians of {repeats}
+interleaved runs, {quick} where they are short; a peer marked so ran once. Fits use every row in every step, as
+uncertainty-calibration does, whose estimate is of our calibrator's outputs. scikit-learn fits sigmoids alone, without
+bins: `CalibratedClassifierCV` of a frozen model that costs nothing. Peak memory is of a process of its own, over what
+it held before scores and labels ({size:.0f} MB, counted in) were there; "processor" is empty beside a limit.
 
-    _estimator_type = "classifier"
+"""
 
-    def __init__(self, n_classes: int) -> None:
-        self.classes_ = np.arange(n_classes)
+SERVING = """
+## Serving
 
-    def __sklearn_tags__(self) -> object:
-        return HistGradientBoostingClassifier().__sklearn_tags__()
+One binary calibrator with 10 bins on boosted trees over ten features: the calibrated pyfunc model beside its base
+model's pyfunc. A ratio of 1 says that calibration costs nothing.
 
-    def fit(self, *_: object) -> Passed:
-        return self
-
-    def get_params(self, deep: bool = True) -> dict[str, int]:  # noqa: ARG002 - the name scikit-learn calls
-        return {"n_classes": len(self.classes_)}
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        return self.classes_[x.argmax(axis=1)]
-
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return x
+"""
 
 
-def numerics(rng: np.random.Generator) -> None:
-    """Fit, predict and estimate at 1,000,000 rows."""
-    n, n_classes = 1_000_000, 10
-    many = rng.dirichlet(np.full(n_classes, 0.3), size=n)
-    labels = (many.cumsum(axis=1) < rng.uniform(size=(n, 1))).sum(axis=1).clip(max=n_classes - 1)
-    one, outcomes = np.ascontiguousarray(many[:, 0]), (labels == 0).astype(int)
-
-    def sigmoid() -> object:
-        return CalibratedClassifierCV(FrozenEstimator(Passed(n_classes)), method="sigmoid").fit(many, labels)
-
-    def fit_marginal() -> object:
-        return mc.fit_calibrator(many, labels, reduction="marginal", n_bins=100)
-
-    compare("fit marginal, 1e6 x 10, 100 bins", fit_marginal, "scikit-learn sigmoid fit", sigmoid, repeats=1)
-    calibrator = mc.fit_calibrator(one, outcomes, n_bins=100)
-    compare("predict binary, 1e6", lambda: calibrator.predict(one), "numpy sort of the scores", lambda: np.sort(one))
-    clean = runtime.clean_scores
-    compare("check scores, 1e6", lambda: clean(one), "numpy copy of the scores", one.copy)
-    compare(
-        "estimate with bounds, 1e6",
-        lambda: mc.estimate_calibration_error(one, outcomes, bins=calibrator).upper_bound(0.95),
-        "numpy sort of the scores",
-        lambda: np.sort(one),
-    )
-
-
-def serving(rng: np.random.Generator, folder: Path) -> None:
+def serving(folder: Path) -> Iterator[speed.Line]:
     """Calibrated pyfunc model against its base model, boosted trees on ten features."""
     import mlflow
 
+    rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(200_000, 10)), columns=[f"x{k}" for k in range(10)])
     labels = (frame.sum(axis=1) + rng.normal(size=len(frame)) > 0).astype(int)
     base = HistGradientBoostingClassifier(max_iter=100).fit(frame[:20_000], labels[:20_000])
@@ -106,23 +69,52 @@ def serving(rng: np.random.Generator, folder: Path) -> None:
     def load(kind: str) -> Callable[[], object]:
         return lambda: mlflow.pyfunc.load_model(str(folder / kind))
 
-    compare("load a calibrated model", load("calibrated"), "load its base model", load("base"))
+    def predict(kind: str, rows: pd.DataFrame) -> Callable[[], object]:
+        return lambda: models[kind].predict(rows)
+
+    yield speed.beside("load a calibrated model", load("calibrated"), "its base model", load("base"))
     for n in (1, 1_000, 200_000):
-        rows = frame[:n]
-        compare(
-            f"pyfunc predict, {n:,} rows",
-            lambda rows=rows: models["calibrated"].predict(rows),  # type: ignore[misc]
-            "base model's pyfunc predict",
-            lambda rows=rows: models["base"].predict(rows),  # type: ignore[misc]
-        )
+        actions = (predict(kind, frame[:n]) for kind in ("calibrated", "base"))
+        yield speed.beside(f"pyfunc predict, {n:,} row{'s' * (n > 1)}", next(actions), "its base model", next(actions))
+
+
+def machine(loads: Sequence[float]) -> str:
+    """Where and beside what this ran, in a sentence each."""
+    names = ("numpy", "scipy", "scikit-learn", "uncertainty-calibration", "mlflow")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    low, high = min(loads), max(loads)
+    return (
+        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {os.cpu_count()} cores ({platform.machine()}), "
+        f"Python {platform.python_version()},\n{versions}.\n"
+        f"Load of the machine while this ran: {low:.1f} to {high:.1f} (1 is this benchmark alone)."
+    )
+
+
+def table(lines: Sequence[speed.Line]) -> str:
+    """Lines as a Markdown table."""
+    rows = [COLUMNS, ("---", "--:", "---", "--:", "--:", "--:", "--:", "---"), *(line.cells() for line in lines)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def main() -> None:
+    """Measure, print, write."""
     warnings.simplefilter("ignore")
-    rng = np.random.default_rng(0)
-    numerics(rng)
+    loads: list[float] = []
+
+    def watched(lines: Iterator[speed.Line]) -> list[speed.Line]:
+        kept = []
+        for line in speed.printed(lines):
+            kept.append(line)
+            loads.append(os.getloadavg()[0])
+        return kept
+
+    numerics = watched(speed.measured())
     with tempfile.TemporaryDirectory() as folder:
-        serving(rng, Path(folder))
+        served = watched(serving(Path(folder)))
+    size = (speed.N * (speed.N_CLASSES + 1) * 8) / 2**20
+    numbers = NUMERICS.format(repeats=speed.REPEATS, quick=speed.QUICK_REPEATS, size=size)
+    head = INTRODUCTION.format(machine=machine(loads)) + numbers
+    PAGE.write_text(head + table(numerics) + SERVING + table(served))
 
 
 if __name__ == "__main__":

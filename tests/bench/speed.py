@@ -27,10 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import mlflow_calib as mc
+from mlflow_calib import runtime
 from mlflow_calib.core.bootstrap import bootstrap_squares
 
 N, N_CLASSES, N_BINS = 1_000_000, 10, 100
 REPEATS = 5
+#: Where both together take less than so many seconds, more runs.
+QUICK, QUICK_REPEATS = 0.2, 25
 REFERENCE = "uncertainty-calibration"
 #: Peers slower than this many seconds run once.
 SLOW = 5.0
@@ -108,10 +111,10 @@ def middle(runs: Sequence[Spent]) -> Spent:
 def beside(
     what: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], asked: float | None = None
 ) -> Line:
-    """Medians of 5 interleaved runs after one to warm up; a slow peer runs once, between ours."""
+    """Medians of interleaved runs after one of ours to warm up; a slow peer runs once, between ours."""
     ours()
     own, others = [spent(ours)], [spent(peer)]
-    for _ in range(REPEATS - 1):
+    for _ in range((QUICK_REPEATS if own[0].clock + others[0].clock < QUICK else REPEATS) - 1):
         own.append(spent(ours))
         if others[0].clock < SLOW:
             others.append(spent(peer))
@@ -176,6 +179,11 @@ def fits(scores: Any, labels: Any, reference: Any) -> Iterator[Line]:
     yield beside("fit, marginal", ours, f"{REFERENCE}, marginal train", train, asked=20)
     yield beside("fit, marginal", ours, "scikit-learn, sigmoid fit", sigmoid, asked=8)
 
+    def sort() -> object:
+        return [np.sort(scores[:, k]) for k in range(N_CLASSES)]
+
+    yield beside("fit, marginal", ours, "numpy, sort of the ten columns", sort)
+
 
 def uses(scores: Any, labels: Any, calibrator: mc.Calibrator, reference: Any) -> Iterator[Line]:
     """Predict and estimate; the estimates of both are of the same calibrated outputs."""
@@ -223,6 +231,23 @@ def limits(scores: Any, labels: Any, calibrator: mc.Calibrator) -> Iterator[Line
     row = scores[:1].copy()
     own = statistics.median(timeit.repeat(lambda: calibrator.predict(row), number=5_000, repeat=REPEATS)) / 5_000
     yield Line("predict one row, marginal", own * 1e6, "limit", 15.0, "µs", asked=1)
+
+
+def binary(scores: Any, labels: Any) -> Iterator[Line]:
+    """One class alone, beside what numpy takes to sort or copy its scores."""
+    one, outcomes = np.ascontiguousarray(scores[:, 0]), (labels == 0).astype(int)
+    calibrator = mc.fit_calibrator(one, outcomes, n_bins=N_BINS)
+
+    def bounded() -> object:
+        return mc.estimate_calibration_error(one, outcomes, bins=calibrator).upper_bound(0.95)
+
+    for what, action in (
+        ("fit, binary", lambda: mc.fit_calibrator(one, outcomes, n_bins=N_BINS)),
+        ("predict, binary", lambda: calibrator.predict(one)),
+        ("estimate with bounds, binary", bounded),
+    ):
+        yield beside(what, action, "numpy, sort of the scores", lambda: np.sort(one))
+    yield beside("check scores, binary", lambda: runtime.clean_scores(one), "numpy, copy of the scores", one.copy)
 
 
 # Peak memory
@@ -292,6 +317,7 @@ def measured() -> Iterator[Line]:
     calibrator = fit(scores, labels)
     yield from uses(scores, labels, calibrator, reference)
     yield from limits(scores, labels, calibrator)
+    yield from binary(scores, labels)
 
 
 def printed(lines: Iterator[Line]) -> Iterator[Line]:

@@ -15,13 +15,13 @@ from mlflow_calib.core.bin_statistics import BinStatistics
 from mlflow_calib.core.calibrator import METHODS, Calibrator, fit_calibrator
 from mlflow_calib.core.error_statistics import ErrorStatistics
 from mlflow_calib.core.estimators import estimate_calibration_error, mean_squared_error
-from mlflow_calib.errors import CalibrationWarning
+from mlflow_calib.errors import CalibrationWarning, InvalidInputError
 
-SCALINGS = (None, "platt", "quadratic", "beta", "temperature", "identity")
+SCALINGS = (None, "platt", "quadratic", "beta", "temperature", "identity", "auto")
 BINNED = tuple(method for method in METHODS if method not in ("scaling", "identity"))
-REDUCTIONS = ("binary", "marginal", "top-label", "top-label-per-class")
+REDUCTIONS = ("binary", "marginal", "top-label", "top-label-per-class", "multi-label")
 drawn = settings(
-    deadline=None, derandomize=True, max_examples=40, database=None, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, derandomize=True, max_examples=80, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -52,7 +52,13 @@ def class_rows(draw: st.DrawFn, least: int = 40, most: int = 120) -> tuple[Any, 
 @st.composite
 def rows_of_any_kind(draw: st.DrawFn) -> tuple[Any, Any, str]:
     reduction = draw(st.sampled_from(REDUCTIONS))
-    return (*draw(binary_rows() if reduction == "binary" else class_rows()), reduction)
+    if reduction == "binary":
+        return (*draw(binary_rows()), reduction)
+    scores, labels = draw(class_rows())
+    if reduction == "multi-label":
+        labels = np.equal.outer(labels, np.arange(scores.shape[1])).astype(int)
+        scores, labels[:, 0] = scores**0.5, labels.max(axis=1) - labels[:, 1]
+    return scores, labels, reduction
 
 
 recipes = st.fixed_dictionaries(
@@ -145,8 +151,8 @@ def test_the_order_of_rows_with_keys_is_no_matter(rows: Any, recipe: Any, random
     options = {**recipe, "reduction": reduction, "parts": "disjoint"}
     try:
         first = fit(scores, labels, keys=keys, **options)
-    except ValueError:  # a third with one outcome is refused, in either order
-        with pytest.raises(ValueError):
+    except InvalidInputError:  # a third with one outcome is refused, in either order
+        with pytest.raises(InvalidInputError):
             fit(scores[order], labels[order], keys=keys[order], **options)
         return
     second = fit(scores[order], labels[order], keys=keys[order], **options)
@@ -212,7 +218,7 @@ def test_float32_is_the_same_numbers_in_float64(rows: Any, recipe: Any) -> None:
 
 
 def repeated(scores: Any, labels: Any, times: Any) -> tuple[Any, Any]:
-    return np.repeat(scores, times, axis=0), np.repeat(labels, times)
+    return np.repeat(scores, times, axis=0), np.repeat(labels, times, axis=0)
 
 
 @drawn
@@ -225,10 +231,7 @@ def repeated(scores: Any, labels: Any, times: Any) -> tuple[Any, Any]:
 def test_whole_weights_fit_as_repeated_rows(rows: Any, method: str, n_bins: int, seed: int) -> None:
     """Where nothing goes by effective rows: methods without shrinking, a score that no boundary moves."""
     scores, labels, reduction = rows
-    if reduction == "binary":
-        scores = 0.05 + 0.9 * scores
-    else:
-        scores = 0.8 * scores + 0.2 / scores.shape[1]
+    scores = 0.8 * scores + 0.2 / (scores.shape[1] if scores.ndim == 2 else 2)
     times = np.random.default_rng(seed).integers(1, 4, size=len(labels))
     options: dict[str, Any] = {"method": method, "n_bins": n_bins, "reduction": reduction, "parts": "shared"}
     if method == "scaling-binning":
@@ -249,7 +252,7 @@ def test_whole_weights_count_as_repeated_rows_in_plug_in_and_mse(rows: Any, n_bi
     weighted = estimate_calibration_error(scores, labels, sample_weight=times, **options)
     more = estimate_calibration_error(*repeated(scores, labels, times), **options)
     assert weighted.squared == close(more.squared)
-    outcomes = labels if scores.ndim == 1 else np.equal.outer(labels, np.arange(scores.shape[1]))
+    outcomes = labels if scores.ndim == labels.ndim else np.equal.outer(labels, np.arange(scores.shape[1]))
     assert mean_squared_error(scores, outcomes, times) == close(
         mean_squared_error(*(np.repeat(each, times, axis=0) for each in (scores, outcomes)))
     )
@@ -281,6 +284,24 @@ def test_all_weights_doubled_change_nothing(rows: Any, recipe: Any, seed: int) -
     judged: dict[str, Any] = {"reduction": reduction, "bins": 3}
     estimates = (estimate_calibration_error(scores, labels, sample_weight=w, **judged) for w in (weights, 2 * weights))
     assert same_figures(*estimates, rel=1e-9)
+
+
+@drawn
+@given(rows_of_any_kind(), recipes, st.integers(0, 2**32 - 1))
+def test_rows_of_weight_zero_are_no_rows(rows: Any, recipe: Any, seed: int) -> None:
+    scores, labels, reduction = rows
+    weights = np.random.default_rng(seed).integers(0, 4, size=len(labels)) * 1.0
+    weights[:4] = 1.0, 2.0, 3.0, 1.0
+    held = weights > 0
+    options = {**recipe, "reduction": reduction, "parts": "shared"}
+    first = fit(scores, labels, sample_weight=weights, **options)
+    second = fit(scores[held], labels[held], sample_weight=weights[held], **options)
+    assert first.predict(scores).tobytes() == second.predict(scores).tobytes()
+    assert first.facts["n_of_weight_zero"] == np.count_nonzero(~held) if not held.all() else True
+    judged: dict[str, Any] = {"reduction": reduction, "bins": 3}
+    whole = estimate_calibration_error(scores, labels, sample_weight=weights, **judged)
+    fewer = estimate_calibration_error(scores[held], labels[held], sample_weight=weights[held], **judged)
+    assert figures(whole) == figures(fewer)
 
 
 # Sums
@@ -352,13 +373,13 @@ def test_labels_of_the_second_and_third_part_are_no_matter(rows: Any, recipe: An
     parts = np.concatenate([[1, 2, 3], rng.integers(1, 4, size=len(labels) - 3)])
     parts[:2] = parts[3:6] = 1
     parts[2], parts[-1], parts[-2] = 1, 2, 3
-    others = np.where(parts == 1, labels, rng.permutation(labels))
+    others = np.where(np.expand_dims(parts == 1, tuple(range(1, labels.ndim))), labels, rng.permutation(labels))
     options = {**recipe, "method": "scaling-binning", "reduction": reduction, "parts": parts}
     assume(len(np.unique(labels[parts == 1])) > 1)
     try:
         first = fit(scores, labels, **options)
-    except ValueError:  # T1 of one outcome, whatever the others say
-        with pytest.raises(ValueError):
+    except InvalidInputError:  # T1 of one outcome, whatever the others say
+        with pytest.raises(InvalidInputError):
             fit(scores, others, **options)
         return
     second = fit(scores, others, **options)
