@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,20 @@ ROOT = Path(__file__).resolve().parents[1]
 def real_data_folder() -> Path:
     """Folder of the real predictions; relative paths count from the project's root."""
     return (ROOT / os.environ.get("MLFLOW_CALIB_DATA", "../shared/data")).resolve()
+
+
+@pytest.fixture(autouse=True)
+def mlflow_is_left_as_found() -> Iterator[None]:
+    """A test that leaves MLflow pointing at its own server would send all later ones there."""
+    names = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+    before = {name: os.environ.get(name) for name in names}
+    yield
+    left = {name: os.environ.get(name) for name in names}
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    assert left == before, "the test left MLflow's server set in the environment"
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,10 @@ THERE = MlflowServer("http://there.example", "http://registry.example", {"MLFLOW
 @pytest.fixture(autouse=True)
 def clean_mlflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("MLFLOW_TRACKING") or name == "MLFLOW_REGISTRY_URI":
-            monkeypatch.delenv(name)
+    named = [name for name in os.environ if name.startswith("MLFLOW_TRACKING")]
+    for name in {*named, "MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"}:  # MLflow's own setters leave the latter set
+        monkeypatch.setenv(name, "")  # so that what a test sets is undone even where nothing was set before
+        monkeypatch.delenv(name)
 
 
 def test_inside_the_block_mlflow_speaks_to_the_server() -> None:
