@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: The place cannot be written, whoever tries again: no room, no permission, read-only, a file in the way.
 _PLACE_ERRORS = _NO_ROOM | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
-_SWAPS = 100
+_SWAPS, _LOOKS = 100, 20
 
 
 @contextmanager
@@ -72,16 +72,23 @@ def _refuse_foreign(uri: str, schema: str) -> None:
     place, system, path = local_path(uri), *file_system(uri)
     if place is not None and Path.cwd().is_relative_to(place.resolve()):
         raise DataError(f"{uri} must not be the working folder or a folder above it; name a folder of its own")
-    if not system.exists(path):
-        return
-    if not system.isdir(path):
-        raise DataError(f"{uri} must be a folder, and is a file; give another place to write to")
-    names = {Path(name).name for name in system.ls(path, detail=False)}
-    if names and not (MANIFEST in names and _schema(join_uri(uri, MANIFEST)) == schema):
-        raise DataError(
-            f"{uri} must be a new or empty folder, or one whose {MANIFEST} has schema {schema!r}; it holds "
-            f"{', '.join(sorted(names)[:3])}: give another place to write to"
-        )
+    names: set[str] = set()
+    for _ in range(_LOOKS):  # another writer may take the folder away between two looks
+        if not system.isdir(path):
+            if system.isfile(path):
+                raise DataError(f"{uri} must be a folder, and is a file; give another place to write to")
+            return
+        with suppress(FileNotFoundError):
+            names = {Path(name).name for name in system.ls(path, detail=False)}
+        found = _schema(join_uri(uri, MANIFEST)) if MANIFEST in names else None
+        if not names or found == schema:
+            return
+        if found is not None or MANIFEST not in names:
+            break
+    raise DataError(
+        f"{uri} must be a new or empty folder, or one whose {MANIFEST} has schema {schema!r}; it holds "
+        f"{', '.join(sorted(names)[:3])}: give another place to write to"
+    )
 
 
 def _schema(uri: str) -> Any:

@@ -19,7 +19,7 @@ import mlflow_calib as mc
 from tests.bench import speed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-COLUMNS = ("what", "ours", "beside", "theirs", "ratio", "ratio, processor", "asked", "met")
+COLUMNS = ("what", "ours", "beside", "theirs", "ratio", "ratio, processor", "target", "met")
 
 INTRODUCTION = """# Speed and memory
 

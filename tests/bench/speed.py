@@ -48,9 +48,9 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One measurement: ours beside a peer or a limit, in one unit, and what was asked of it.
+    """One measurement: ours beside a peer or a limit, in one unit, and the target.
 
-    ``asked`` is how many times the peer's figure must be ours; beside a limit it is 1. ``processor_ratio`` is the
+    ``target`` is how many times the peer's figure must be ours; beside a limit it is 1. ``processor_ratio`` is the
     peer's over ours in processor time, where both were timed.
     """
 
@@ -59,16 +59,16 @@ class Line:
     peer: str
     theirs: float
     unit: str = "s"
-    asked: float | None = None
+    target: float | None = None
     peer_runs: int = REPEATS
     processor_ratio: float | None = None
 
     @classmethod
-    def timed(cls, what: str, own: list[Spent], peer: str, others: list[Spent], asked: float | None = None) -> Line:
+    def timed(cls, what: str, own: list[Spent], peer: str, others: list[Spent], target: float | None = None) -> Line:
         """Medians of the runs of both."""
         ours, theirs = middle(own), middle(others)
         ratio = theirs.processor / ours.processor
-        return cls(what, ours.clock, peer, theirs.clock, "s", asked, len(others), ratio)
+        return cls(what, ours.clock, peer, theirs.clock, "s", target, len(others), ratio)
 
     @property
     def ratio(self) -> float:
@@ -77,16 +77,16 @@ class Line:
 
     @property
     def answer(self) -> str:
-        """Whether what was asked is met; empty where nothing was."""
-        return "" if self.asked is None else ("yes" if self.ratio >= self.asked else "**no**")
+        """Whether the target is met; empty where there is none."""
+        return "" if self.target is None else ("yes" if self.ratio >= self.target else "**no**")
 
     def cells(self) -> tuple[str, ...]:
         """Cells of the table."""
         once = " (one run)" if self.peer_runs == 1 else ""
         ours, theirs = shown(self.ours, self.unit), shown(self.theirs, self.unit) + once
         processor = "" if self.processor_ratio is None else f"{self.processor_ratio:.1f}"
-        asked = "" if self.asked is None else f"{self.asked:g}"
-        return (self.what, ours, self.peer, theirs, f"{self.ratio:.1f}", processor, asked, self.answer)
+        target = "" if self.target is None else f"{self.target:g}"
+        return (self.what, ours, self.peer, theirs, f"{self.ratio:.1f}", processor, target, self.answer)
 
 
 def shown(figure: float, unit: str) -> str:
@@ -109,7 +109,7 @@ def middle(runs: Sequence[Spent]) -> Spent:
 
 
 def beside(
-    what: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], asked: float | None = None
+    what: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], target: float | None = None
 ) -> Line:
     """Medians of interleaved runs after one of ours to warm up; a slow peer runs once, between ours."""
     ours()
@@ -118,7 +118,7 @@ def beside(
         own.append(spent(ours))
         if others[0].clock < SLOW:
             others.append(spent(peer))
-    return Line.timed(what, own, peer_name, others, asked)
+    return Line.timed(what, own, peer_name, others, target)
 
 
 def drawn(n: int = N) -> tuple[Any, Any]:
@@ -176,8 +176,8 @@ def fits(scores: Any, labels: Any, reference: Any) -> Iterator[Line]:
     def sigmoid() -> object:
         return CalibratedClassifierCV(FrozenEstimator(Passed(N_CLASSES)), method="sigmoid").fit(scores, labels)
 
-    yield beside("fit, marginal", ours, f"{REFERENCE}, marginal train", train, asked=20)
-    yield beside("fit, marginal", ours, "scikit-learn, sigmoid fit", sigmoid, asked=8)
+    yield beside("fit, marginal", ours, f"{REFERENCE}, marginal train", train, target=20)
+    yield beside("fit, marginal", ours, "scikit-learn, sigmoid fit", sigmoid, target=8)
 
     def sort() -> object:
         return [np.sort(scores[:, k]) for k in range(N_CLASSES)]
@@ -209,13 +209,13 @@ def uses(scores: Any, labels: Any, calibrator: mc.Calibrator, reference: Any) ->
 
     yield beside("predict, marginal", predict, f"{REFERENCE}, calibrate", lambda: reference.calibrate(scores), 2.5)
     peer, others = f"{REFERENCE}, get_calibration_error", [spent(theirs)]
-    for what, action, asked in (
+    for what, action, target in (
         ("debiased marginal estimate, a calibrator on scores", by_bin, 40),
         ("debiased marginal estimate, outputs, a bin a value", by_value, 40),
         ("the first with its 95 % upper bound", with_bounds, None),
     ):
         action()
-        yield Line.timed(what, [spent(action) for _ in range(REPEATS)], peer, others, asked)
+        yield Line.timed(what, [spent(action) for _ in range(REPEATS)], peer, others, target)
 
 
 def limits(scores: Any, labels: Any, calibrator: mc.Calibrator) -> Iterator[Line]:
@@ -227,10 +227,10 @@ def limits(scores: Any, labels: Any, calibrator: mc.Calibrator) -> Iterator[Line
 
     bootstrap()
     own = middle([spent(bootstrap) for _ in range(REPEATS)]).clock
-    yield Line("1,000 bootstrap draws, 10 classes", own, "limit", 0.5, asked=1)
+    yield Line("1,000 bootstrap draws, 10 classes", own, "limit", 0.5, target=1)
     row = scores[:1].copy()
     own = statistics.median(timeit.repeat(lambda: calibrator.predict(row), number=5_000, repeat=REPEATS)) / 5_000
-    yield Line("predict one row, marginal", own * 1e6, "limit", 15.0, "µs", asked=1)
+    yield Line("predict one row, marginal", own * 1e6, "limit", 15.0, "µs", target=1)
 
 
 def binary(scores: Any, labels: Any) -> Iterator[Line]:
@@ -301,7 +301,7 @@ def memory(folder: Path) -> Iterator[Line]:
     run("draw")
     size = sum((folder / name).stat().st_size for name in ("scores.npy", "labels.npy")) / 2**20
     for task, what in (("fit", "fit"), ("predict", "predict"), ("estimate", "estimate with bounds")):
-        yield Line(f"peak memory, {what}", float(run(task)), "3 times the input", 3 * size, "MB", asked=1, peer_runs=0)
+        yield Line(f"peak memory, {what}", float(run(task)), "3 times the input", 3 * size, "MB", target=1, peer_runs=0)
 
 
 def measured() -> Iterator[Line]:
@@ -323,8 +323,8 @@ def measured() -> Iterator[Line]:
 def printed(lines: Iterator[Line]) -> Iterator[Line]:
     """Pass lines on and print them."""
     for line in lines:
-        what, ours, peer, theirs, ratio, processor, asked, answer = line.cells()
-        wanted = f"asked {asked}: {answer.strip('*')}" if asked else ""
+        what, ours, peer, theirs, ratio, processor, target, answer = line.cells()
+        wanted = f"target {target}: {answer.strip('*')}" if target else ""
         columns = f"{what:<52} {ours:>8}   {peer:<46} {theirs:>18}   ratio {ratio:>6} {processor:>6}   {wanted}"
         print(columns.rstrip(), flush=True)
         yield line
