@@ -75,17 +75,7 @@ def _draw_errors(axes: Axes, months: Sequence[Month], limit: float) -> None:
     axes.plot(at[~calibrated], error[~calibrated], "D", mfc="none", color=CHAMPION_COLOUR, ms=5.5)
     for verdict in COLOURS:
         _draw_candidates(axes, [(i, m) for i, m in enumerate(months) if m.verdict == verdict], verdict)
-    axes.axhline(limit, color=LIMIT_COLOUR, ls="--", lw=1.4)
-    axes.annotate(
-        f"limit {limit:.2f}",
-        (1, limit),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        color=LIMIT_COLOUR,
-        fontsize=9.5,
-    )
+    _draw_limit(axes, limit, f"limit {limit:.2f}")
     axes.set_ylabel("calibration error (root)", color=TEXT_COLOUR)
     top = max(_top(month) for month in months)
     axes.set_yticks(np.arange(0, top, 0.05))
@@ -132,10 +122,17 @@ def _draw_increases(axes: Axes, months: Sequence[Month], margin: float) -> None:
             capthick=2,
         )
     axes.axhline(0, color=TEXT_COLOUR, lw=0.8)
-    axes.axhline(margin, color=LIMIT_COLOUR, ls="--", lw=1.4)
+    _draw_limit(axes, margin, f"margin {margin:g}")
+    axes.set_ylabel("MSE, candidate\nless champion", color=TEXT_COLOUR)
+    _tidy(axes)
+
+
+def _draw_limit(axes: Axes, at: float, text: str) -> None:
+    """A dashed line across the axes, named at its right end."""
+    axes.axhline(at, color=LIMIT_COLOUR, ls="--", lw=1.4)
     axes.annotate(
-        f"margin {margin:g}",
-        (1, margin),
+        text,
+        (1, at),
         xycoords=("axes fraction", "data"),
         xytext=(4, 0),
         textcoords="offset points",
@@ -143,8 +140,6 @@ def _draw_increases(axes: Axes, months: Sequence[Month], margin: float) -> None:
         color=LIMIT_COLOUR,
         fontsize=9.5,
     )
-    axes.set_ylabel("MSE, candidate\nless champion", color=TEXT_COLOUR)
-    _tidy(axes)
 
 
 def _mark_verdicts(axes: Axes, months: Sequence[Month]) -> None:
