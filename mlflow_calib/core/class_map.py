@@ -83,7 +83,7 @@ class ClassMap:
     def from_dict(cls, document: Mapping[str, Any]) -> ClassMap:
         """Read back what ``to_dict`` gave."""
         edges, values = runtime.map_arrays(dict(document))
-        counts = np.asarray(document["counts"], dtype=np.int64)
+        counts = np.array(document["counts"], dtype=np.int64)
         scaling = None if document["scaling"] is None else ScalingFunction(**document["scaling"])
         return cls(document["class"], edges, values, counts, tuple(document["flags"]), scaling)
 

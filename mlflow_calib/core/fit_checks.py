@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlflow_calib.core.binning import BINNINGS, MAX_BINS, check_n_bins
 from mlflow_calib.core.class_fit import AUTO, METHODS, Recipe
 from mlflow_calib.core.class_map import FLAGS, ClassMap
 from mlflow_calib.core.parts import PARTS, Parts
 from mlflow_calib.core.reductions import REDUCTIONS, TOP_LABEL
-from mlflow_calib.core.scaling import LOSSES, SCALINGS
+from mlflow_calib.core.scaling import LOSSES, SCALINGS, TARGETS
 from mlflow_calib.core.scores import SCORE_KINDS, CleanRows
 from mlflow_calib.errors import CalibrationWarning, InvalidInputError, raise_problems
 from mlflow_calib.runtime import CONTINUOUS_METHODS
@@ -30,6 +32,7 @@ def check_options(recipe: Recipe, reduction: Any, parts: Any, unlabeled: bool) -
         ("binning", recipe.binning, BINNINGS),
         ("scaling", recipe.scaling, (None, *SCALINGS) if scaled else (None,)),
         ("loss", recipe.loss, LOSSES),
+        ("targets", recipe.targets, TARGETS),
         ("score_kind", recipe.score_kind, SCORE_KINDS),
         ("parts", parts if isinstance(parts, str) else "auto", PARTS),
     ]
@@ -39,6 +42,8 @@ def check_options(recipe: Recipe, reduction: Any, parts: Any, unlabeled: bool) -
         if not (given is None or isinstance(given, str)) or given not in allowed
     ]
     problems += _bin_problems(recipe.n_bins)
+    if not isinstance(recipe.seed, (int, np.integer)) or isinstance(recipe.seed, bool) or recipe.seed < 0:
+        problems.append(f"seed must be a whole number of at least 0, got {recipe.seed!r}")
     if unlabeled and not (method in SCALED and method not in CONTINUOUS_METHODS):
         problems.append(
             f"unlabeled scores make the bins of scaling-binning and the means of g in them; method {method!r} has no "

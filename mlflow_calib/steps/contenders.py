@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mlflow_calib.core.bin_statistics import BinStatistics
-from mlflow_calib.core.binning import MAX_BINS, BinningScheme, Floats, Index, distinct, uniform_mass
+from mlflow_calib.core.binning import MAX_BINS, BinningScheme, Floats, distinct, uniform_mass
 from mlflow_calib.core.calibrator import Calibrator
+from mlflow_calib.core.cuts import Index
 from mlflow_calib.core.paired import PairedSums
 from mlflow_calib.errors import DataError
 

@@ -243,7 +243,7 @@ def test_weight_zero_leaves_a_row_out() -> None:
         ([1] * 59, r"one number a row, shape \(60,\), got shape \(59,\)"),
         ([1] * 58 + [-1, np.nan], "2 of 60 rows do not: row 58: -1.0, row 59: nan"),
         ([0] * 60, "over 0 in some row"),
-        (["heavy"] * 60, "must hold numbers"),
+        (["heavy"] * 60, "must be numbers"),
     ],
 )
 def test_weights_that_are_refused(weights: Any, message: str) -> None:
