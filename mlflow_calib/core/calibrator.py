@@ -17,7 +17,7 @@ from mlflow_calib.core.calibrator_record import Calibrator, FlaggedOutputs
 from mlflow_calib.core.class_fit import AUTO, METHODS, Recipe
 from mlflow_calib.core.class_map import FLAGS, ClassMap
 from mlflow_calib.core.columns import column
-from mlflow_calib.core.fit_checks import SCALED, check_both_outcomes, check_options, warn_of_flags
+from mlflow_calib.core.fit_checks import SCALED, check_both_outcomes, check_options, warn_of_few_rows, warn_of_flags
 from mlflow_calib.core.map_fits import fit_maps
 from mlflow_calib.core.parts import Parts, choose_parts
 from mlflow_calib.core.reductions import TOP_LABEL
@@ -169,6 +169,7 @@ def fit_calibrator(
     rows, keys, parts = _weighing(given, keys, parts)
     chosen = _parts(rows, recipe, parts, keys, others)
     check_both_outcomes(rows, chosen, recipe)
+    warn_of_few_rows(rows, chosen, recipe, stacklevel=2)
     maps = tuple(fit_maps(rows, chosen, recipe, others))
     warn_of_flags(maps, n_bins, stacklevel=2)
     facts = _facts(rows, chosen, keys, others, len(given.scores))

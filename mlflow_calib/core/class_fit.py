@@ -9,7 +9,7 @@ import numpy as np
 
 from mlflow_calib import runtime
 from mlflow_calib.core.bin_numbers import cube_root_bins, sweep_bins
-from mlflow_calib.core.class_map import FEW_ROWS, ClassMap, Floats, score_function
+from mlflow_calib.core.class_map import ClassMap, Floats, few_rows_flag, score_function
 from mlflow_calib.core.cuts import edges_at, equal_width_cuts, uniform_mass_cuts
 from mlflow_calib.core.folding import folded_edges
 from mlflow_calib.core.scaling import ScalingFunction, fit_scaling
@@ -64,20 +64,17 @@ def fit_class_map(label: Any, steps: Steps, recipe: Recipe) -> ClassMap:
     if recipe.method == "identity":
         return ClassMap.continuous(label, (), None)
     taught = np.asarray(recipe.taught(steps))
-    positives = int(taught.sum())
-    absent, alone = positives == 0, positives == len(taught)
-    scaling = None if recipe.scaling is None or absent or alone else _step_one(steps, recipe)
+    of_rows = few_rows_flag(int(taught.sum()), len(taught))
+    untaught = of_rows in ("class-absent", "class-only")
+    scaling = None if recipe.scaling is None or untaught else _step_one(steps, recipe)
     raised = {
         "constraint-active": scaling is not None and scaling.constraint_active,
         "not-converged": scaling is not None and not scaling.converged,
-        "few-rows": 0 < min(positives, len(taught) - positives) < FEW_ROWS,
-        "class-absent": absent,
-        "class-only": alone and not absent,
     }
-    flags = tuple(flag for flag, up in raised.items() if up)
+    flags = (*(flag for flag, up in raised.items() if up), *([of_rows] if of_rows else []))
     if recipe.method in runtime.CONTINUOUS_METHODS:
         return ClassMap.continuous(label, flags, scaling)
-    return _binned(label, steps, recipe, flags, scaling, untaught=absent or alone)
+    return _binned(label, steps, recipe, flags, scaling, untaught=untaught)
 
 
 def _step_one(steps: Steps, recipe: Recipe) -> ScalingFunction:

@@ -29,6 +29,17 @@ FLAGS = {
     "few-predicted": f"predicted on fewer than {FEW_ROWS} rows of a part, or never right, or always: it takes the map "
     "of all predicted classes together",
 }
+#: Flags that the labels alone raise, named before anything is fitted.
+OF_ROWS = ("few-rows", "class-absent", "class-only")
+
+
+def few_rows_flag(positives: int, n: int) -> str | None:
+    """The flag of a class with ``positives`` among ``n`` rows to learn from; None where both sides have enough."""
+    if positives == 0:
+        return "class-absent"
+    if positives == n:
+        return "class-only"
+    return "few-rows" if min(positives, n - positives) < FEW_ROWS else None
 
 
 @dataclass(frozen=True, eq=False)
