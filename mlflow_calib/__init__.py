@@ -21,6 +21,7 @@ _HOMES = {
     "accuracy": "mlflow_calib.core.ranking",
     "area_under_curve": "mlflow_calib.core.ranking",
     "brier_score": "mlflow_calib.core.proper_losses",
+    "describe": "mlflow_calib.flavor.describe",
     "equal_width": "mlflow_calib.core.binning",
     "estimate_calibration_error": "mlflow_calib.core.estimators",
     "expected_calibration_error": "mlflow_calib.core.classic_errors",
@@ -35,6 +36,7 @@ _HOMES = {
     "mse_decomposition": "mlflow_calib.core.proper_losses",
     "noise_floor_of": "mlflow_calib.core.planning",
     "ranking_before_and_after": "mlflow_calib.core.ranking",
+    "recalibrate": "mlflow_calib.flavor.recalibrate",
     "refinement": "mlflow_calib.core.proper_losses",
     "rows_for_balance": "mlflow_calib.core.theory",
     "rows_to_fit": "mlflow_calib.core.planning",
@@ -80,11 +82,13 @@ if TYPE_CHECKING:
     from mlflow_calib.core.theory import well_balancedness as well_balancedness
     from mlflow_calib.core.verdict import Verdict as Verdict
     from mlflow_calib.core.verdict import judge as judge
+    from mlflow_calib.flavor.describe import describe as describe
     from mlflow_calib.flavor.model import get_default_conda_env as get_default_conda_env
     from mlflow_calib.flavor.model import get_default_pip_requirements as get_default_pip_requirements
     from mlflow_calib.flavor.model import load_model as load_model
     from mlflow_calib.flavor.model import log_model as log_model
     from mlflow_calib.flavor.model import save_model as save_model
+    from mlflow_calib.flavor.recalibrate import recalibrate as recalibrate
     from mlflow_calib.flavor.tracking import MlflowServer as MlflowServer
 
 

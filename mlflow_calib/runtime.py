@@ -7,9 +7,11 @@ loader, and never the package it belongs to. It raises plain ``ValueError``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
+#: Schema version: what makes a document of the next version of one of this. Version 1 is the first there is.
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 #: Scores this far outside [0, 1] are rounding, and are clipped and counted; farther ones are refused.
 ROUNDING = 1e-6
 #: Rows of class probabilities sum to one within this (three times .3333 in float32 does, .2 and .3 do not).
@@ -235,7 +239,7 @@ def _checked(array: Floats, score_kind: str) -> tuple[Floats, int]:
     problems = [_problem(array, ~finite, "scores must be finite numbers; drop or repair the rows")]
     if score_kind != "logit":
         outside = finite & ((array < -ROUNDING) | (array > 1 + ROUNDING))
-        rule = 'scores must lie in [0, 1]; if these are logits, say so with score_kind="logit"'
+        rule = 'scores must lie in [0, 1]; if these are logits, say so: score_kind="logit" (of a base model, score=)'
         problems.append(_problem(array, outside, rule))
     if any(problems):
         raise ValueError("; and ".join(filter(None, problems)))
@@ -271,18 +275,35 @@ def read_document(text: str) -> dict[str, Any]:
     """The document of any calibrator, with the same checks, of continuous outputs too."""
     try:
         document = json.loads(text, object_pairs_hook=_distinct_keys)
-        version = document["schema_version"]
+        document["schema_version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"calibrator.json is damaged ({error}); fetch the artifact again or fit a new calibrator"
         ) from error
+    document = migrate(document)
+    _check_maps(document)
+    return document
+
+
+def migrate(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a ``calibrator.json`` in the schema of this release.
+
+    An older document goes through ``MIGRATIONS`` step by step, each from one version to the next; the one given stays
+    as it is. Raises ValueError for a version that no release has written, a later release wrote, or no step leads
+    away from.
+
+    >>> migrate({"schema_version": 1, "reduction": "binary"})
+    {'schema_version': 1, 'reduction': 'binary'}
+    """
+    found, version = dict(document), document["schema_version"]
+    while type(version) is int and version in MIGRATIONS and version < SCHEMA_VERSION:
+        found, version = {**MIGRATIONS[version](found), "schema_version": version + 1}, version + 1
     if type(version) is not int or version != SCHEMA_VERSION:  # 1.0 and true equal 1
         raise ValueError(
             f"calibrator.json has schema_version {version!r}, and this release reads {SCHEMA_VERSION}; "
             "install the mlflow-calib release that wrote it, or fit a new calibrator"
         )
-    _check_maps(document)
-    return dict(document)
+    return found
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -345,37 +366,123 @@ def map_arrays(one_map: dict[str, Any]) -> tuple[Floats, Floats]:
 OUTPUTS = ("probability", "label", "base", "both")
 
 
+#: How the base model is asked: by a method of its raw model, by "run" of an ONNX session, or as a python_function.
+CALLS = ("predict_proba", "predict_log_proba", "decision_function", "predict_probability", "run", "predict")
+#: What makes probabilities of its output: "logit" is the sigmoid of one column and the softmax of several, "sigmoid"
+#: that of each column apart, "log" the exponential.
+LINKS = (None, "logit", "sigmoid", "log")
+
+
 class BaseScores:
     """The nested base model as a source of probabilities.
 
-    ``model`` is a loaded ``PyFuncModel``; ``source`` says how its probabilities are reached: ``call`` is
-    "predict_proba" (of the raw model, scikit-learn's interface) or "predict" (of the pyfunc model, whose output is
-    declared to be probabilities), and ``classes`` are the columns in the base model's own order.
+    ``model`` is a loaded ``PyFuncModel``; ``source`` says how its probabilities are reached, and leaves nothing to be
+    found out here: ``call`` is one of CALLS, ``classes`` are the columns in the base model's own order, and where they
+    are needed ``link`` is one of LINKS, ``column`` the part of the output that holds the scores (a name or a position)
+    and ``column_class`` the class of which a single column speaks.
     """
 
     def __init__(self, model: Any, source: dict[str, Any]) -> None:
         self.model = model
         self.call = source["call"]
         self.classes = list(source["classes"])
+        self.link, self.column = source.get("link"), source.get("column")
+        self.column_class = source.get("column_class")
+        if self.call not in CALLS or self.link not in LINKS:
+            raise ValueError(
+                f"calibrator.json says that the base model is asked by {self.call!r} with the link {self.link!r}, and "
+                "this release does not know these; install the mlflow-calib release that wrote it"
+            )
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
         """Probabilities as the model gives them: (n, K) in the order of ``classes``, or P(positive) alone, (n,)."""
-        return probability_array(self._output(data, params or {}), self.classes)
+        return self.probabilities(self.values(self.output(data, params or {})))
+
+    def probabilities(self, values: Floats) -> Floats:
+        """Probabilities of what the model gave, of the shape `predict` returns."""
+        scores = through_link(values, self.link)
+        if scores.ndim == 2 or self.column_class not in self.classes:
+            return scores
+        if self.column_class == self.classes[0]:
+            return np.column_stack([scores, 1.0 - scores])
+        return np.column_stack([1.0 - scores, scores])
+
+    def values(self, output: Any) -> Floats:
+        """Numbers of the model's output, before the link: log odds, log probabilities or probabilities."""
+        if self.call == "predict" and self.column is not None:
+            output = part_of(output, self.column)
+        return probability_array(output, self.classes)
 
     def clean(self, scores: Floats, *, sums: bool = True) -> Floats:
         """The same, checked and clipped for rounding."""
         return clean_scores(scores, None if scores.ndim == 1 else len(self.classes), sums=sums)[0]
 
-    def _output(self, data: Any, params: dict[str, Any]) -> Any:
-        if self.call == "predict_proba":
-            return self.model.get_raw_model().predict_proba(data)
-        return self.model.predict(data, params=params) if params else self.model.predict(data)
+    def output(self, data: Any, params: dict[str, Any]) -> Any:
+        """What the model itself returns."""
+        if self.call == "predict":
+            return self.model.predict(data, params=params) if params else self.model.predict(data)
+        raw = self.model.get_raw_model()
+        if self.call == "predict_probability":
+            return raw.predict(data, prediction_type="Probability")
+        if self.call == "run":
+            return raw.run([self.column], onnx_feed(raw.get_inputs(), data))[0]
+        return getattr(raw, self.call)(data)
+
+
+def through_link(values: Floats, link: str | None) -> Floats:
+    """Probabilities of log odds or log probabilities, of the same shape; log odds that are not finite give NaN."""
+    if link is None:
+        return values
+    if link == "log":
+        return np.asarray(np.exp(values))
+    values = np.where(np.isfinite(values), values, np.nan)
+    if link == "sigmoid" or values.ndim == 1:
+        small = np.exp(-np.abs(values))
+        return np.asarray(np.where(values >= 0, 1.0, small) / (1.0 + small))
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def part_of(output: Any, column: str | int) -> Any:
+    """The column of a frame or array, or the entry of a dict, that holds the scores; by name, or by position."""
+    keys = list(getattr(output, "columns", output)) if isinstance(output, dict) or hasattr(output, "columns") else None
+    if keys is None:
+        array = np.asarray(output)
+        if isinstance(column, str) or array.ndim != 2 or not 0 <= column < array.shape[1]:
+            raise ValueError(f"the base model's output has no column {column!r}; it is an array of shape {array.shape}")
+        return array[:, column]
+    places = [place for place, key in enumerate(keys) if column in (str(key), place)]
+    if not places:
+        raise ValueError(f"the base model's output has no column {column!r}; it has {[str(key) for key in keys]}")
+    return output[keys[places[0]]] if isinstance(output, dict) else output.iloc[:, places[0]].to_numpy()
+
+
+#: Numbers that an ONNX model takes and a frame holds in another precision.
+_ONNX_FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+
+
+def onnx_feed(inputs: Sequence[Any], data: Any) -> dict[str, npt.NDArray[Any]]:
+    """Arrays by the name of an ONNX session's inputs, of a frame, an array or a dict.
+
+    A model of one input takes the whole frame, one of several takes each column by its name. Floats come in the
+    precision the input asks for.
+    """
+    whole = len(inputs) == 1 and not isinstance(data, dict)
+    feed = {}
+    for one in inputs:
+        array = np.asarray(data if whole else data[one.name])
+        array = array[:, None] if array.ndim == 1 and len(one.shape) == 2 else array
+        feed[one.name] = array.astype(_ONNX_FLOATS[one.type]) if one.type in _ONNX_FLOATS else array
+    return feed
 
 
 def probability_array(output: Any, classes: Sequence[Any]) -> Floats:
     """What a model returned as numbers, of shape (n,) or (n, K); labels are refused."""
+    if isinstance(output, dict):
+        output = _only_entry(output)
     if hasattr(output, "columns"):
         output = _class_columns(output, classes)
+    output = _unpacked(output, classes)
     array = np.asarray(output)
     if array.dtype.kind in "biuUS" or (array.dtype == object and any(isinstance(x, str) for x in array.flat)):
         raise ValueError(
@@ -395,6 +502,30 @@ def probability_array(output: Any, classes: Sequence[Any]) -> Floats:
     return array
 
 
+def _only_entry(output: dict[Any, Any]) -> Any:
+    if len(output) == 1:
+        return next(iter(output.values()))
+    raise ValueError(
+        f"the base model returns several outputs, {[str(key) for key in output]}; name the one that holds the "
+        "scores: score=<its name>"
+    )
+
+
+def _unpacked(output: Any, classes: Sequence[Any]) -> Any:
+    """Rows that are dicts by class, as ONNX's ZipMap gives them, or lists, as one array of a column a class."""
+    rows = list(output) if getattr(getattr(output, "dtype", None), "kind", "") == "O" else output
+    first = rows[0] if isinstance(rows, list) and rows else None
+    if isinstance(first, dict):
+        names, keys = [str(one_class) for one_class in classes], {str(key): key for key in first}
+        if set(names) != set(keys):
+            raise ValueError(
+                f"the base model's output must have one score a class {names}, got those of {sorted(keys)}; give "
+                "classes=[...] as the model spells them"
+            )
+        return np.array([[row[keys[name]] for name in names] for row in rows])
+    return np.array(list(rows)) if isinstance(first, (list, tuple, np.ndarray)) else output
+
+
 def _class_columns(frame: Any, classes: Sequence[Any]) -> Any:
     by_name = {str(column): column for column in frame.columns}
     names = [str(one_class) for one_class in classes]
@@ -406,7 +537,7 @@ def _class_columns(frame: Any, classes: Sequence[Any]) -> Any:
         return frame.to_numpy()
     raise ValueError(
         f"the base model's output must have one column a class {names}, got the columns {sorted(by_name)}; "
-        "name them by class, or log a model that returns one probability a row"
+        "name them by class, or say which column holds the probability of the positive class: score=<its name>"
     )
 
 
@@ -510,4 +641,80 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
 
     bundle = pathlib.Path(data_path)
     document = read_calibrator((bundle / "calibrator.json").read_text(encoding="utf-8"))
-    return CalibratedPyfunc(mlflow.pyfunc.load_model(str(bundle / "base_model"), suppress_warnings=True), document)
+    base = mlflow.pyfunc.load_model(str(base_model_folder(bundle, document)), suppress_warnings=True)
+    _check_input_once(base, bundle)
+    return CalibratedPyfunc(base, document)
+
+
+def _check_input_once(base: Any, bundle: pathlib.Path) -> None:
+    """Free the base model of checking its input, where the calibrated model's signature has checked the same before.
+
+    Where the two say different things, both check.
+    """
+    import yaml  # type: ignore[import-untyped]  # MLflow's own dependency; it ships without types
+    from mlflow.models import Model, ModelSignature
+
+    inner = base.metadata.signature
+    path = bundle.parent.parent / "MLmodel"
+    if inner is None or inner.inputs is None or not path.is_file():
+        return
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    # Model.load would take the path for a URI, and decode it
+    outer = Model.from_dict(yaml.load(path.read_text(encoding="utf-8"), Loader=loader)).signature  # noqa: S506
+    if outer is not None and outer.inputs == inner.inputs:
+        kept = (inner.outputs, inner.params)
+        base.metadata.signature = None if kept == (None, None) else ModelSignature(None, *kept)
+
+
+#: Files that MLflow or Python add to a model folder when it is read; they are no part of the model.
+_ADDED_BY_READING = ("registered_model_meta", "__pycache__")
+#: URIs that name one model for good; an alias or ``latest`` would name another one tomorrow.
+PINNED = re.compile(r"models:/(m-[^/@]+|[^/@]+/\d+)/?$")
+
+
+def base_model_folder(bundle: pathlib.Path, document: dict[str, Any]) -> pathlib.Path:
+    """Folder of the base model: the nested one, or of a model that only names it, that of its pinned URI.
+
+    Raises ValueError where the nested folder is missing, and where the model behind the URI is another one now.
+    """
+    record = document.get("base_model") or {}
+    if record.get("embedded") is not False:
+        if not (bundle / "base_model").is_dir():
+            raise ValueError("the calibrated model is damaged: its base_model folder is missing; fetch it again")
+        return bundle / "base_model"
+    import mlflow
+
+    uri, digest = str(record.get("uri")), record.get("digest")
+    if not PINNED.match(uri):
+        raise ValueError(
+            f"calibrator.json is damaged: its base model is not embedded, and {uri!r} names no model for good; "
+            "it must be models:/m-... or models:/<name>/<version>"
+        )
+    folder = pathlib.Path(mlflow.artifacts.download_artifacts(uri))
+    found = folder_digest(folder)
+    if found != digest:
+        raise ValueError(
+            f"the base model {uri} must have digest {digest}, found {found}: it is not the one that was calibrated; "
+            "restore its files, or calibrate the model that is there"
+        )
+    return folder
+
+
+def folder_digest(folder: Any) -> str:
+    """``sha256:`` over names and contents of the files of a model folder, the same wherever it is copied."""
+    root = pathlib.Path(folder)
+    total = hashlib.sha256()
+    for path in sorted(model_files(root), key=lambda path: path.relative_to(root).as_posix()):
+        content = hashlib.sha256()
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                content.update(block)
+        total.update(json.dumps([path.relative_to(root).as_posix(), content.hexdigest()]).encode())
+    return f"sha256:{total.hexdigest()}"
+
+
+def model_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The files that make up a model, without those that reading it adds."""
+    for path in root.rglob("*"):
+        if path.is_file() and not set(path.relative_to(root).parts) & set(_ADDED_BY_READING):
+            yield path

@@ -20,7 +20,7 @@ HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 #: Third-party libraries a floor may import, on top of those of the floors below it.
 LIBRARIES = {
     "errors": set(),
-    "runtime": {"numpy", "pandas", "mlflow"},
+    "runtime": {"numpy", "pandas", "mlflow", "yaml"},  # yaml: MLflow's own
     "core": {"numpy", "scipy"},
     "data": {"numpy", "scipy", "pyarrow", "pandas", "fsspec", "tomli"},
     "flavor": {"numpy", "scipy", "pyarrow", "pandas", "fsspec", "mlflow", "sklearn", "yaml"},  # yaml: MLflow's own

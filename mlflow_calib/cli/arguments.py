@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from mlflow_calib import __version__
-from mlflow_calib.cli import values
+from mlflow_calib.cli import models, values
 
 #: Command: (what it does, an example).
 COMMANDS = {
@@ -40,6 +40,7 @@ COMMANDS = {
         "Say how many rows it takes to verify a calibration error, and to fit a calibrator. Reads no data.",
         "mlflow-calib plan --limit 0.05 --n-bins 10 --true-error 0.02 --pass-probability 0.9 --rows 5000",
     ),
+    **models.COMMANDS,
 }
 _EARLIER = "a URI, a JSON object, or @file.json with what an earlier command printed with --json"
 
@@ -196,4 +197,5 @@ _OPTIONS = {
     "gate": _gate,
     "promote": _promote,
     "plan": _plan,
+    **models.OPTIONS,
 }

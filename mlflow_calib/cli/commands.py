@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mlflow_calib.cli import values
+from mlflow_calib.cli import models, values
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
 if TYPE_CHECKING:
@@ -164,4 +164,5 @@ RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "gate": _gate,
     "promote": _promote,
     "plan": _plan,
+    **models.RUN,
 }

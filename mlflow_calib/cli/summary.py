@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mlflow_calib.cli import models
+
 #: Hand-over key: what stands in the first column. The order is that of the table.
 LABELS = {
     "model_uri": "model",
@@ -38,6 +40,8 @@ LABELS = {
 
 def summary(command: str, result: Mapping[str, Any]) -> str:
     """The sentence and the table; what the result does not hold is left out."""
+    if command in models.RUN:
+        return models.text_of(command, result)
     rows = [(label, _shown(result[key])) for key, label in LABELS.items() if result.get(key) is not None]
     width = max((len(label) for label, _ in rows), default=0)
     return "\n".join([_sentence(command, result), *(f"  {label:<{width}}  {value}" for label, value in rows)])

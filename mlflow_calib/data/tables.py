@@ -5,7 +5,7 @@ A CSV file is read as pandas reads it: blank fields and NA, NaN, null count as m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,10 @@ class Table:
         return pa.schema([pa.field(field.name, _plain(field.type)) for field in fields])
 
 
-def open_table(uri: str) -> Table:
+def open_table(uri: str, csv_types: Mapping[str, Any] | None = None) -> Table:
     """A table by URI, nothing but its schema read.
+
+    ``csv_types`` are Arrow types of columns of a CSV file, which are guessed else: "007" may be a text.
 
     Raises
     ------
@@ -63,7 +65,7 @@ def open_table(uri: str) -> Table:
     arrow_system = pa.fs.LocalFileSystem() if local_path(uri) else pa.fs.PyFileSystem(pa.fs.FSSpecHandler(system))
     options = {"partitioning": pa.dataset.partitioning(flavor="hive")} if kind == "parquet" else {}
     with _as_data_errors(uri):
-        layout = "parquet" if kind == "parquet" else _csv_format()
+        layout = "parquet" if kind == "parquet" else _csv_format(csv_types)
         dataset = pa.dataset.dataset(files, filesystem=arrow_system, format=layout, **options)
     table = Table(uri, dataset)
     with _as_data_errors(uri):
@@ -171,8 +173,10 @@ def _hidden(relative: str) -> bool:
     return any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/"))
 
 
-def _csv_format() -> Any:
-    convert = pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+def _csv_format(types: Mapping[str, Any] | None) -> Any:
+    convert = pa.csv.ConvertOptions(
+        strings_can_be_null=True, quoted_strings_can_be_null=False, column_types=dict(types or {})
+    )
     read = pa.csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
     return pa.dataset.CsvFileFormat(convert_options=convert, read_options=read)
 

@@ -7,14 +7,17 @@ import importlib.resources
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_calib import __version__, runtime
+from mlflow_calib.errors import ModelError
 from mlflow_calib.flavor.environment import finish_environment
+from mlflow_calib.flavor.facts import travelling_facts
 from mlflow_calib.flavor.opened import OpenedBase
-from mlflow_calib.flavor.resolved import BUNDLE, FLAVOR_NAME, model_files
+from mlflow_calib.flavor.resolved import BUNDLE, FLAVOR_NAME
+from mlflow_calib.runtime import model_files
 
 if TYPE_CHECKING:
     from mlflow_calib.core.calibrator import Calibrator
@@ -29,21 +32,25 @@ def write_artifact(
     model: Any,
     input_example: Any,
     bundle_runtime: bool,
+    embed: bool,
     environment: Mapping[str, Any],
+    code_paths: Sequence[str] | None = None,
 ) -> None:
     """Write the files of a calibrated model to ``path``, which must be absent or empty."""
     import mlflow.pyfunc
 
     with tempfile.TemporaryDirectory() as scratch:
         bundle = Path(scratch) / "bundle"
-        _copy_model(base, bundle / "base_model")
+        bundle.mkdir()
+        if embed:
+            _copy_model(base, bundle / "base_model")
         (bundle / "calibrator.json").write_text(packaged.to_json(), encoding="utf-8")
-        module, code_paths = _loader(Path(scratch), bundle_runtime)
+        module, runtime_paths = _loader(Path(scratch), bundle_runtime)
         mlflow.pyfunc.save_model(
             str(path),
             loader_module=module,
             data_path=str(bundle),
-            code_paths=code_paths,
+            code_paths=[*map(str, code_paths or []), *runtime_paths] or None,
             mlflow_model=model,
             input_example=input_example,
             **environment,
@@ -58,19 +65,31 @@ def _copy_model(source: Path, target: Path) -> None:
         shutil.copyfile(file, copy)
 
 
+def base_record(facts: Mapping[str, Any], embed: bool) -> dict[str, Any]:
+    """What ``calibrator.json`` records of the base model; ModelError where one not embedded has no lasting name."""
+    if embed:
+        return dict(facts)
+    if not runtime.PINNED.match(str(facts["uri"])):
+        raise ModelError(
+            "a base model that is not embedded must be named for good, by models:/m-... or models:/<name>/<version>, "
+            f"got {facts['uri'] or 'an object'}; log it to the server first, or leave embed=True"
+        )
+    return {**facts, "embedded": False}
+
+
 def runtime_source() -> bytes:
     """The text of ``runtime.py``, which goes into artifacts under a name that holds its hash."""
     return importlib.resources.files("mlflow_calib").joinpath("runtime.py").read_bytes()
 
 
-def _loader(scratch: Path, bundle_runtime: bool) -> tuple[str, list[str] | None]:
+def _loader(scratch: Path, bundle_runtime: bool) -> tuple[str, list[str]]:
     """Name of the loader module, and the file to bundle.
 
     Two artifacts in one process that bundle different code under one name would both run the first one's, hence the
     hash in the name.
     """
     if not bundle_runtime:
-        return "mlflow_calib.runtime", None
+        return "mlflow_calib.runtime", []
     source = runtime_source()
     file = scratch / f"_mlflow_calib_rt_{hashlib.sha256(source).hexdigest()[:12]}.py"
     file.write_bytes(source)
@@ -101,11 +120,9 @@ def model_meta(
         classes=list(document["classes"]),
         base_model={key: base.facts[key] for key in ("uri", "model_id", "digest", "flavors")},
         bundled_runtime=bundle_runtime,
+        embedded_base_model=document["base_model"].get("embedded", True),
     )
-    # rows calibrated class by class stay as they are: renormalised, they could not be verified
-    ours = {"rows_sum_to_one": False} if document["reduction"] in ("marginal", "multi-label") else {}
-    all_metadata = {**(model.metadata or {}), **(metadata or {}), **({FLAVOR_NAME: ours} if ours else {})}
-    model.metadata = all_metadata or None
+    model.metadata = {**(model.metadata or {}), **(metadata or {}), FLAVOR_NAME: travelling_facts(document)}
     model.signature = _signature(base.meta.signature, signature, document)
     return model
 

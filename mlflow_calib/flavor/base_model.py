@@ -1,4 +1,4 @@
-"""The scores a model gives: probabilities of a classifier, or of any model that declares them."""
+"""The scores a model gives: probabilities of a classifier, of a booster, or of any model that declares them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mlflow_calib.flavor.resolved import (
     BUNDLE,
     FLAVOR_NAME,
     ResolvedModel,
-    folder_digest,
     model_id_of_version,
     model_meta_of,
     resolve_model,
 )
+from mlflow_calib.flavor.score_source import Score, plain_values, score_source
+from mlflow_calib.runtime import folder_digest
 
 __all__ = [
     "BUNDLE",
@@ -27,6 +28,7 @@ __all__ = [
     "ResolvedModel",
     "Scorer",
     "folder_digest",
+    "load_pyfunc",
     "load_scorer",
     "model_id_of_version",
     "plain_values",
@@ -108,7 +110,7 @@ class Scorer:
 
 def load_scorer(
     resolved: ResolvedModel,
-    score: str = "auto",
+    score: Score = "auto",
     classes: Sequence[Any] | None = None,
     feature_columns: Sequence[str] | None = None,
 ) -> Scorer:
@@ -117,8 +119,8 @@ def load_scorer(
     Parameters
     ----------
     score
-        "auto" takes ``predict_proba`` of a classifier; "probability" declares that the model's ``predict`` returns
-        probabilities: P(positive) a row, a column a class, or a frame with columns named by class.
+        How it gives probabilities: "auto", "probability", "logit", or the name or position of the part of its output
+        that holds them, see `score_source`.
     classes
         The model's classes in the order of its columns; needed where the model does not say them itself.
     feature_columns
@@ -131,7 +133,7 @@ def load_scorer(
     """
     import mlflow.pyfunc
 
-    model = mlflow.pyfunc.load_model(resolved.local_path, suppress_warnings=True)
+    model = load_pyfunc(resolved.local_path)
     if resolved.calibrator is not None:
         source = {**resolved.calibrator["base_model"]["score_source"], "classes": list(resolved.calibrator["classes"])}
     else:
@@ -142,6 +144,22 @@ def load_scorer(
     columns, required, tensor = _input_columns(model.metadata.signature, feature_columns)
     prepare = _to_numpy if tensor else _as_is
     return Scorer(tuple(source["classes"]), source, columns, required, resolved.kind, model, prepare)
+
+
+def load_pyfunc(folder: str) -> Any:
+    """MLflow's ``PyFuncModel`` of a local folder; ModelError where a package of the model is missing here."""
+    import mlflow.pyfunc
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return mlflow.pyfunc.load_model(folder, suppress_warnings=True)
+    except (ImportError, MlflowException) as error:
+        if not isinstance(error, ImportError) and not isinstance(error.__cause__, ImportError):
+            raise
+        raise ModelError(
+            f"the base model needs a package that cannot be imported here: {error}; install the lines of its "
+            "requirements.txt"
+        ) from error
 
 
 def _to_numpy(frame: Any) -> Any:
@@ -160,55 +178,3 @@ def _input_columns(signature: Any, feature_columns: Sequence[str] | None) -> tup
         return names, tuple(schema.required_input_names()), False
     given = tuple(feature_columns) if feature_columns else None
     return given, given or (), schema is not None and schema.is_tensor_spec()
-
-
-def score_source(model: Any, score: str, classes: Sequence[Any] | None) -> dict[str, Any]:
-    """How a loaded ``PyFuncModel`` gives probabilities: {"score", "call", "classes"}; ModelError where it does not."""
-    if score not in ("auto", "probability"):
-        raise InvalidInputError(f'score must be "auto" or "probability", got {score!r}')
-    raw = _raw_model(model)
-    if score == "auto" and hasattr(raw, "predict_proba"):
-        return {"score": score, "call": "predict_proba", "classes": _classes_of(raw, classes)}
-    if score == "auto":
-        raise ModelError(_no_probabilities(raw))
-    if classes is None:
-        raise ModelError('score="probability" needs classes=[...], the model\'s classes in the order of its columns')
-    return {"score": score, "call": "predict", "classes": plain_values(classes)}
-
-
-def _raw_model(model: Any) -> Any:
-    try:
-        return model.get_raw_model()
-    except NotImplementedError:
-        return None
-
-
-def _classes_of(raw: Any, classes: Sequence[Any] | None) -> list[Any]:
-    own = getattr(raw, "classes_", None)
-    if own is None and classes is None:
-        raise ModelError("the base model does not say its classes (classes_); give classes=[...] in column order")
-    if own is None:
-        return plain_values(classes or ())
-    if isinstance(own, list):
-        raise ModelError(f"the base model must predict one target, and it predicts {len(own)}; calibrate them apart")
-    if classes is not None and plain_values(classes) != plain_values(own):
-        raise ModelError(f"classes must be the base model's own {plain_values(own)}, got {plain_values(classes)}")
-    return plain_values(own)
-
-
-def _no_probabilities(raw: Any) -> str:
-    kind = "the model" if raw is None else type(raw).__name__
-    if hasattr(raw, "decision_function"):
-        return (
-            f"{kind} has decision_function but no predict_proba, and a decision value is no probability; fit it with "
-            "probabilities (SVC(probability=True), loss='log_loss', or inside CalibratedClassifierCV) and log it again"
-        )
-    return (
-        f"{kind} has no predict_proba, and what its predict returns is not known; if it returns probabilities, say "
-        'score="probability" and classes=[...]; if it returns labels, log a model that gives probabilities'
-    )
-
-
-def plain_values(values: Any) -> list[Any]:
-    """Labels as plain Python values, as JSON holds them."""
-    return [value.item() if isinstance(value, np.generic) else value for value in np.asarray(values, dtype=object)]

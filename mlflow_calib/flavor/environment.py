@@ -35,13 +35,18 @@ def environment_arguments(
     bundle_runtime: bool,
     pip_requirements: Sequence[str] | None,
     extra_pip_requirements: Sequence[str] | None,
+    conda_env: Any = None,
 ) -> dict[str, Any]:
     """Arguments of ``mlflow.pyfunc.save_model`` for the environment; they are given, so nothing is inferred.
 
-    Raises InvalidInputError where both kinds of requirements are given.
+    Raises InvalidInputError where more than one of them is given.
     """
-    if pip_requirements is not None and extra_pip_requirements is not None:
-        raise InvalidInputError("pip_requirements replaces and extra_pip_requirements adds; give one of them")
+    if sum(given is not None for given in (pip_requirements, extra_pip_requirements, conda_env)) > 1:
+        raise InvalidInputError(
+            "pip_requirements and conda_env replace and extra_pip_requirements adds; give one of them"
+        )
+    if conda_env is not None:
+        return {"conda_env": conda_env}
     if pip_requirements is not None:
         return {"pip_requirements": list(pip_requirements)}
     lines = requirement_lines(base)

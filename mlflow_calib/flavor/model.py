@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_calib import runtime
 from mlflow_calib.errors import ModelError, raise_problems
-from mlflow_calib.flavor.artifact import model_meta, write_artifact
+from mlflow_calib.flavor.artifact import base_record, model_meta, write_artifact
 from mlflow_calib.flavor.environment import (
     environment_arguments,
     get_default_conda_env,
     get_default_pip_requirements,
 )
+from mlflow_calib.flavor.extra_files import copy_extra_files, extra_file_names
+from mlflow_calib.flavor.facts import travelling_tags
 from mlflow_calib.flavor.names import model_name_problems
 from mlflow_calib.flavor.opened import opened
 from mlflow_calib.flavor.places import free_folder, make_folder
-from mlflow_calib.flavor.resolved import BUNDLE, FLAVOR_NAME, model_meta_of, resolve_model
+from mlflow_calib.flavor.registry import tag_version
+from mlflow_calib.flavor.resolved import FLAVOR_NAME, base_folder, model_meta_of, resolve_model
+from mlflow_calib.flavor.score_source import Score
 from mlflow_calib.flavor.tracking import require_tracking_uri
 from mlflow_calib.runtime import _load_pyfunc
 
@@ -56,11 +60,15 @@ def save_model(
     calibrator: Calibrator,
     path: str | Path,
     *,
-    score: str = "auto",
+    score: Score = "auto",
     classes: Sequence[Any] | None = None,
     bundle_runtime: bool = True,
+    embed: bool = True,
     signature: Any = None,
     input_example: Any = None,
+    code_paths: Sequence[str] | None = None,
+    extra_files: Sequence[str] | None = None,
+    conda_env: Any = None,
     pip_requirements: Sequence[str] | None = None,
     extra_pip_requirements: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -72,22 +80,32 @@ def save_model(
     Parameters
     ----------
     base_model
-        A fitted scikit-learn classifier, a model URI (an alias is resolved once), or the folder of an MLflow model.
-        Of a calibrated model its nested base model is taken.
+        A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, PyTorch, ONNX, Keras, Spark ML or statsmodels; a
+        model URI (an alias is resolved once, to a version that is recorded); or the folder of an MLflow model. Of a
+        calibrated model its nested base model is taken.
     calibrator
         From `fit_calibrator`, fitted on the base model's probabilities.
     path
         Folder to write; absent or empty.
     score, classes
-        How the base model gives probabilities, see `load_scorer`; ``classes`` are by default the calibrator's.
+        How the base model gives probabilities, see `score_source`; ``classes`` are by default the calibrator's. The
+        scores of the input example, given or saved with the base model, are looked at, and the answer is stored.
     bundle_runtime
         True puts the look-up into the artifact, which then serves where mlflow-calib is not installed.
+    embed
+        True copies the base model into the artifact. False, for huge ones, keeps its pinned URI and its digest:
+        loading then fetches it from the server and refuses it where it is another one.
     signature
         Its inputs and params replace those of the base model; False leaves the inputs undeclared.
-    pip_requirements, extra_pip_requirements
-        Replace, or add to, the base model's requirement lines.
+    input_example
+        Saved with the model; a frame or an array, whose scores are also looked at.
+    code_paths, extra_files
+        Python code and other files that travel with the model, beside those of the base model.
+    conda_env, pip_requirements, extra_pip_requirements
+        The first two replace the base model's requirement lines, the last adds to them; one of them.
     serialization_format
-        For a scikit-learn object: "skops" (MLflow's default) or "cloudpickle", which some ensembles need.
+        Of a fitted object of scikit-learn or LightGBM: "skops" (MLflow's default) or "cloudpickle", which some
+        ensembles need; of PyTorch "pt2" or "pickle".
 
     Raises
     ------
@@ -98,11 +116,16 @@ def save_model(
     """
     folder = free_folder(path)
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
-        packaged = calibrator.with_base_model(dict(base.facts))
+        packaged = calibrator.with_base_model(base_record(base.facts, embed))
         model = model_meta(base, packaged, signature, bundle_runtime, metadata, mlflow_model)
-        environment = environment_arguments(base.folder, bundle_runtime, pip_requirements, extra_pip_requirements)
+        model.flavors[FLAVOR_NAME] |= {"extra_files": names} if (names := extra_file_names(extra_files)) else {}
+        lines = (pip_requirements, extra_pip_requirements, conda_env)
+        environment = environment_arguments(base.folder, bundle_runtime, *lines)
         make_folder(folder)
-        write_artifact(folder, base.folder, packaged, model, input_example, bundle_runtime, environment)
+        write_artifact(
+            folder, base.folder, packaged, model, input_example, bundle_runtime, embed, environment, code_paths
+        )
+        copy_extra_files(extra_files, folder)
 
 
 def log_model(
@@ -110,13 +133,17 @@ def log_model(
     calibrator: Calibrator,
     name: str = "model",
     *,
-    score: str = "auto",
+    score: Score = "auto",
     classes: Sequence[Any] | None = None,
     bundle_runtime: bool = True,
+    embed: bool = True,
     registered_model_name: str | None = None,
     await_registration_for: int = 300,
     signature: Any = None,
     input_example: Any = None,
+    code_paths: Sequence[str] | None = None,
+    extra_files: Sequence[str] | None = None,
+    conda_env: Any = None,
     pip_requirements: Sequence[str] | None = None,
     extra_pip_requirements: Sequence[str] | None = None,
     serialization_format: str | None = None,
@@ -141,13 +168,14 @@ def log_model(
     require_tracking_uri()
     if registered_model_name is not None and (problems := model_name_problems(registered_model_name)):
         raise_problems(problems)
-    params, tags = dict(params or {}), dict(tags or {})
+    params = dict(params or {})
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
-        to_log = base
+        to_log, ours = base, travelling_tags(calibrator.with_base_model(dict(base.facts)).to_dict())
+        tags = {**ours, **(tags or {})}
         if run_id is not None and model_id is None:
             model_id = _model_of_run(run_id, name, params, tags, model_type, step)
             to_log, run_id = replace(base, run_id=run_id), None
-        return Model.log(
+        info = Model.log(
             artifact_path=None,
             name=name,
             flavor=sys.modules[__name__],
@@ -157,17 +185,31 @@ def log_model(
             run_id=run_id,
             model_type=model_type,
             params=params,
-            tags=tags or None,
+            tags=tags,
             step=step,
             model_id=model_id,
             base_model=to_log,
             calibrator=calibrator,
             bundle_runtime=bundle_runtime,
+            embed=embed,
             signature=signature,
             input_example=input_example,
+            code_paths=code_paths,
+            extra_files=extra_files,
+            conda_env=conda_env,
             pip_requirements=pip_requirements,
             extra_pip_requirements=extra_pip_requirements,
         )
+    _tag_registered(info, registered_model_name, ours)
+    return info
+
+
+def _tag_registered(info: Any, name: str | None, tags: Mapping[str, str]) -> None:
+    """Set the facts of the calibrator as tags of the version that was registered, if one was."""
+    import mlflow
+
+    if name is not None and info.registered_model_version is not None:
+        tag_version(mlflow.MlflowClient(), name, str(info.registered_model_version), tags)
 
 
 def _model_of_run(
@@ -210,7 +252,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
             f"{model_uri} must be a calibrated model, and its flavors are {list(resolved.flavors)}; "
             "load it with mlflow.pyfunc.load_model"
         )
-    base = mlflow.pyfunc.load_model(str(Path(resolved.local_path) / BUNDLE / "base_model"), suppress_warnings=True)
+    base = mlflow.pyfunc.load_model(str(base_folder(resolved)), suppress_warnings=True)
     document = dict(resolved.calibrator)
     served = mlflow.pyfunc.PyFuncModel(model_meta_of(resolved.local_path), runtime.CalibratedPyfunc(base, document))
     return CalibratedModel(base, Calibrator.from_dict(document), served)

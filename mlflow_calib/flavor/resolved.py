@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,11 @@ from mlflow_calib.flavor.places import local_problem
 from mlflow_calib.flavor.records import is_missing
 from mlflow_calib.flavor.runs import quoted
 from mlflow_calib.flavor.tracking import MlflowServer, connected, require_tracking_uri
+from mlflow_calib.runtime import folder_digest
 
 FLAVOR_NAME = "mlflow_calib"
 #: Where a calibrated model keeps its parts, below the folder of the model.
 BUNDLE = "data/bundle"
-#: Files that MLflow or Python add to a model folder when it is read; they are no part of the model.
-_ADDED_BY_READING = ("registered_model_meta", "__pycache__")
 _VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))/?$")
 _MODEL_ID = re.compile(r"models:/(?P<model_id>m-[^/@]+)/?$")
 _OF_A_SERVER = ("models:", "runs:", "mlflow-artifacts:")
@@ -76,17 +73,18 @@ def resolve_model(
     InvalidInputError
         Where ``uri`` is no URI of a model, and where no server is named although one is needed.
     """
-    _require_model_uri(uri)
-    local = _local_folder(uri)
+    require_model_uri(uri)
+    local = local_folder(uri)
     if local is not None:
         return _describe(local.as_uri(), None, None, None, local)
     if server is None:
-        return _resolve_remote(_global_client(str(uri)), str(uri), dst_path)
+        return _resolve_remote(global_client(str(uri)), str(uri), dst_path)
     with connected(server) as client:
         return _resolve_remote(client, str(uri), dst_path)
 
 
-def _require_model_uri(uri: Any) -> None:
+def require_model_uri(uri: Any) -> None:
+    """InvalidInputError where this names no model."""
     remedy = "give models:/<name>/<version>, models:/<name>@<alias>, runs:/<run id>/<model name>, or a folder"
     if not isinstance(uri, (str, os.PathLike)) or not (text := os.fspath(uri)) or not isinstance(text, str):
         raise InvalidInputError(f"a model must be named by its URI or folder, got {uri!r}; {remedy}")
@@ -96,7 +94,8 @@ def _require_model_uri(uri: Any) -> None:
         raise InvalidInputError(f"a model must be named by its URI or folder, got {text!r}; {remedy}")
 
 
-def _local_folder(uri: str | os.PathLike[str]) -> Path | None:
+def local_folder(uri: str | os.PathLike[str]) -> Path | None:
+    """The folder that a URI or a path names on this machine, a model in it; None where it names a model elsewhere."""
     text = os.fspath(uri)
     path = Path(text)
     if text.startswith("file:"):
@@ -119,7 +118,7 @@ def _path_on_this_host(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
-def _global_client(uri: str) -> Any:
+def global_client(uri: str) -> Any:
     """A client of MLflow's global URIs; None for a model in plain storage, which needs no server."""
     import mlflow
 
@@ -133,7 +132,7 @@ def _resolve_remote(client: Any, uri: str, dst_path: str | None) -> ResolvedMode
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    name, version, model_id = _pin(client, uri)
+    name, version, model_id = pin(client, uri)
     pinned = f"models:/{name}/{version}" if name else uri
     try:
         local = Path(mlflow.artifacts.download_artifacts(pinned, dst_path=dst_path))
@@ -169,6 +168,16 @@ def model_meta_of(folder: str | os.PathLike[str]) -> Any:
         raise ModelError(f"the file MLmodel of {folder} is damaged ({error}); fetch or log the model again") from error
 
 
+def base_folder(resolved: ResolvedModel) -> Path:
+    """Folder of the base model of a calibrated one; ModelError where it is gone or another one now."""
+    if resolved.calibrator is None:
+        raise ModelError(f"{resolved.uri} is no calibrated model, so it has no base model")
+    try:
+        return runtime.base_model_folder(Path(resolved.local_path) / BUNDLE, dict(resolved.calibrator))
+    except (ValueError, OSError) as error:
+        raise ModelError(f"the base model of {resolved.uri} cannot be read: {error}") from error
+
+
 def read_local_calibrator(folder: Path) -> dict[str, Any]:
     """The document of the ``calibrator.json`` in the folder of a calibrated model."""
     path = folder / BUNDLE / "calibrator.json"
@@ -178,27 +187,7 @@ def read_local_calibrator(folder: Path) -> dict[str, Any]:
         raise ModelError(f"the calibrated model at {folder} cannot be read: {error}") from error
 
 
-def folder_digest(folder: str | os.PathLike[str]) -> str:
-    """``sha256:`` over names and contents of the files of a model folder, the same wherever it is copied."""
-    root = Path(folder)
-    total = hashlib.sha256()
-    for path in sorted(model_files(root), key=lambda path: path.relative_to(root).as_posix()):
-        content = hashlib.sha256()
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                content.update(block)
-        total.update(json.dumps([path.relative_to(root).as_posix(), content.hexdigest()]).encode())
-    return f"sha256:{total.hexdigest()}"
-
-
-def model_files(root: Path) -> Iterator[Path]:
-    """The files that make up a model, without those that reading it adds."""
-    for path in root.rglob("*"):
-        if path.is_file() and not set(path.relative_to(root).parts) & set(_ADDED_BY_READING):
-            yield path
-
-
-def _pin(client: Any, uri: str) -> tuple[str | None, str | None, str | None]:
+def pin(client: Any, uri: str) -> tuple[str | None, str | None, str | None]:
     """Name, version and model id that the URI stands for now."""
     if found := _MODEL_ID.match(uri):
         return None, None, found["model_id"]

@@ -21,6 +21,9 @@ from sklearn.linear_model import LogisticRegression
 from mlflow_calib.core.calibrator import Calibrator, fit_calibrator
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 
+#: MLflow 3.10 opens a store in the working folder when any pyfunc model is loaded, for its tracing; 3.17 does not.
+OF_MLFLOW_ITSELF = {"mlflow.db"} if tuple(map(int, mlflow.__version__.split(".")[:2])) < (3, 17) else set()
+
 
 @pytest.fixture(scope="session")
 def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -54,7 +57,8 @@ def mlflow_server(migrated_database: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
     yield MlflowServer(f"sqlite:///{store}/mlflow.db")
-    assert sorted(path.name for path in working_folder.iterdir()) == [], "MLflow wrote into the working folder"
+    left = {path.name for path in working_folder.iterdir()}
+    assert left <= OF_MLFLOW_ITSELF, "MLflow wrote into the working folder"
 
 
 def run_fresh(script: str, *arguments: str | Path, blocked: bool = True) -> str:

@@ -209,8 +209,11 @@ def test_what_must_be_declared(tmp_path: Path, binary_model: Path) -> None:
         scorer_of(coded)
     with pytest.raises(ModelError, match="needs classes="):
         scorer_of(coded, "probability")
-    with pytest.raises(InvalidInputError, match='"auto" or "probability", got \'logit\''):
+    with pytest.raises(ModelError, match=r'score="logit" needs classes='):
         scorer_of(coded, "logit")
+    for wrong in ("", -1, True, 0.5, None, {"log": "p"}, {"logit": "a", "probability": "b"}):
+        with pytest.raises(InvalidInputError, match='score must be "auto", "probability", "logit", the name'):
+            scorer_of(coded, wrong)
     with pytest.raises(ModelError, match=r"own \[0, 1\], got \[1, 2\]"):
         scorer_of(binary_model, classes=[1, 2])
 

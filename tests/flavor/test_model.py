@@ -30,8 +30,10 @@ from mlflow_calib.flavor import artifact
 from mlflow_calib.flavor.base_model import folder_digest, resolve_model
 from mlflow_calib.flavor.runs import log_metrics, start_or_reuse_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.runtime import model_files
 
 Rows = tuple[pd.DataFrame, np.ndarray]
+MLFLOW = tuple(map(int, mlflow.__version__.split(".")[:2]))
 
 PREDICT = """
 import sys, mlflow.pyfunc, numpy as np, pandas as pd
@@ -111,7 +113,7 @@ def test_three_string_classes_round_trip_to_the_bit(
     assert (predicted.dtypes == "float64").all()
     np.testing.assert_array_equal(mc.load_model(str(marginal)).predict(frame), predicted)
     assert not np.allclose(predicted.sum(axis=1), 1)
-    assert Model.load(str(marginal)).metadata["mlflow_calib"] == {"rows_sum_to_one": False}
+    assert Model.load(str(marginal)).metadata["mlflow_calib"]["rows_sum_to_one"] is False
 
 
 def test_the_bundled_runtime_needs_neither_the_package_nor_pandas_to_import(
@@ -152,8 +154,9 @@ def test_boosted_trees_that_need_cloudpickle(tmp_path: Path, binary_rows: Rows) 
     frame, labels = binary_rows
     model = HistGradientBoostingClassifier(max_iter=5).fit(frame, labels)
     calibrator = fit_calibrator(model.predict_proba(frame)[:, 1], labels, n_bins=5)
-    with pytest.raises(ModelError, match='pass serialization_format="cloudpickle"'):
-        mc.save_model(model, calibrator, tmp_path / "refused")
+    if MLFLOW >= (3, 14):  # since then skops is MLflow's default
+        with pytest.raises(ModelError, match='pass serialization_format="cloudpickle"'):
+            mc.save_model(model, calibrator, tmp_path / "refused")
     mc.save_model(model, calibrator, tmp_path / "m", serialization_format="cloudpickle")
     expected = calibrator.predict(model.predict_proba(frame)[:, 1])
     np.testing.assert_array_equal(load(tmp_path / "m").predict(frame), expected)
@@ -278,7 +281,7 @@ def test_a_calibrator_may_hold_the_classes_in_another_order(
 def test_the_layout(binary: Path, binary_model: Path) -> None:
     files = {path.relative_to(binary).as_posix() for path in binary.rglob("*") if path.is_file()}
     (runtime,) = (binary / "code").iterdir()
-    base = {f"data/bundle/base_model/{path.name}" for path in binary_model.iterdir()}
+    base = {f"data/bundle/base_model/{path.name}" for path in model_files(binary_model)}
     assert files == base | {
         "MLmodel",
         "requirements.txt",
@@ -421,7 +424,7 @@ def test_every_mismatch_is_said_at_once(tmp_path: Path, binary_rows: Rows) -> No
 
 
 def test_what_is_no_base_model(tmp_path: Path, binary_calibrator: Calibrator) -> None:
-    for base, message in ((object(), "must be a fitted scikit-learn classifier.* got object"), ("absent", "MLmodel")):
+    for base, message in ((object(), "must be a fitted model of .*sklearn.* got object"), ("absent", "MLmodel")):
         with pytest.raises(ModelError, match=message):
             mc.save_model(base, binary_calibrator, tmp_path / "m")
 
@@ -468,7 +471,7 @@ def test_logging_from_a_registered_alias(
     assert str(logged.status) == "READY"
     assert logged.tags["team"] == "delay"
     assert info.registered_model_version == 1
-    assert info.metadata == {"owner": "me"}
+    assert info.metadata["owner"] == "me"
     resolved = resolve_model(mlflow_server, "models:/flights/1")
     assert resolved.model_id == info.model_id
     assert resolved.calibrator is not None
@@ -573,7 +576,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     yield folder
-    assert list(folder.iterdir()) == []
+    old_mlflow = MLFLOW < (3, 17)  # it opens a store in the working folder when any pyfunc model is loaded
+    assert {path.name for path in folder.iterdir()} <= ({"mlflow.db"} if old_mlflow else set())
 
 
 def test_no_server_named_is_an_error_and_writes_nothing(

@@ -38,9 +38,11 @@ def test_it_imports_numpy_and_the_standard_library_alone() -> None:
     assert {name.partition(".")[0] for name in top} == {
         "__future__",
         "collections",
+        "hashlib",
         "json",
         "numpy",
         "pathlib",
+        "re",
         "typing",
     }
     everywhere = {
