@@ -30,6 +30,8 @@ bench: $(VENV)/installed  ## Speed and memory beside peers, and the long simulat
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.families
 	$(BIN)/python -m tests.bench.coverage
+	$(BIN)/python -m tests.bench.guard
+	$(BIN)/python -m tests.bench.gate
 
 matrix:  ## The tests on every supported Python found on PATH, each in a .venv of its own
 	@for version in 3.10 3.11 3.12 3.13; do \

@@ -17,6 +17,8 @@ SPLIT_FIELDS = (
     "evaluation_days",
     "label_delay_days",
 )
+#: How results of earlier commands are handed over, in words.
+EARLIER = "a URI, a JSON object, or @file.json with what an earlier command printed with --json"
 _HASH_FIELDS = {"evaluation_fraction", "seed"}
 
 
@@ -44,6 +46,21 @@ def numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"numbers separated by commas are due, got {text!r}") from error
 
 
+def below_one(text: str) -> float:
+    """A number above 0 and below 1, such as a limit on a calibration error.
+
+    >>> below_one("0.05")
+    0.05
+    """
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"a number is due, got {text!r}") from error
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"a number above 0 and below 1 is due, got {text}")
+    return value
+
+
 def label(text: str) -> Any:
     """A class label: JSON where it is JSON, else the text itself.
 
@@ -67,6 +84,13 @@ def tag(text: str) -> tuple[str, str]:
     if not (key and sign):
         raise argparse.ArgumentTypeError(f"a tag is written key=value, got {text!r}")
     return key, value
+
+
+def add_tags(command: argparse.ArgumentParser) -> None:
+    """The option ``--tag``."""
+    command.add_argument(
+        "--tag", dest="run_tags", action="append", type=tag, metavar="KEY=VALUE", help="on the run; repeated"
+    )
 
 
 def earlier_result(text: str) -> dict[str, Any] | str:

@@ -60,6 +60,9 @@ FRACTION = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= 
 CONFIDENCE_LEVEL = Kind("a number between 0.5 and 1", lambda value: is_number(value) and 0.5 < value < 1)
 TABLE = Kind("a table", lambda value: isinstance(value, Mapping))
 LIST = Kind("a list", lambda value: isinstance(value, (list, tuple)))
+SCALAR = Kind(
+    "a text, a finite number, true or false", lambda value: isinstance(value, (str, bool)) or is_number(value)
+)
 TIME = Kind("an ISO 8601 time with its zone", lambda value: parse_time(value) is not None)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from mlflow_calib.data.paths import local_path, require_file, this_host
 from mlflow_calib.errors import InvalidInputError
 
 #: An XCom and a log line hold it with ease; bulk data goes by URI.
 LARGEST_BYTES = 1024
+#: Bytes of JSON of one sentence: a result stays under 1 KB in any alphabet.
+_LONGEST_SENTENCE = 300
 
 
 def take(value: Any, expected_schema: str, parameter: str | None = None) -> dict[str, Any]:
@@ -80,6 +82,20 @@ def give(
             f"the result of {step!r} must stay under {LARGEST_BYTES} bytes, got {size}; shorten URIs"
         )
     return result
+
+
+@overload
+def shortened(sentence: str) -> str: ...
+@overload
+def shortened(sentence: None) -> None: ...
+def shortened(sentence: str | None) -> str | None:
+    """As much of a sentence as a result has room for."""
+    if sentence is None or len(json.dumps(sentence)) <= _LONGEST_SENTENCE:
+        return sentence
+    kept = sentence
+    while len(json.dumps(kept)) > _LONGEST_SENTENCE - len("..."):
+        kept = kept[:-1]
+    return f"{kept}..."
 
 
 def _document(value: Any, name: str, step: str) -> dict[str, Any]:

@@ -26,8 +26,9 @@ from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, Mod
 from mlflow_calib.flavor.records import log_record, read_record, read_record_text
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps import evaluate, fit, gate, promote, score, split
-from mlflow_calib.steps.contenders import Batch, add_up, base_model, calibrated
+from mlflow_calib.steps.contenders import Batch, base_model, calibrated
 from mlflow_calib.steps.evaluation_rows import DataDigest
+from mlflow_calib.steps.evaluation_sums import add_up
 
 
 def rows_of(judged: Any, role: str = "evaluation") -> pd.DataFrame:
@@ -170,13 +171,15 @@ def test_run_tags_stand_on_the_run(judged: Any) -> None:
     assert found["mlflow_calib.model"] == "games", "what the fit has set stays"
 
 
-def test_other_partitions_than_those_of_the_fit_are_refused(
+def test_other_partitions_with_rows_of_the_fit_are_refused_with_their_number(
     judged: Any, games: Path, tmp_path: Path, steps_helpers: Any
 ) -> None:
-    """N19: evaluation rows of another split may be recalibration rows of this candidate."""
+    """N19: evaluation rows of another split are recalibration rows of this candidate; one would do."""
     how = {"how": "hash", "evaluation_fraction": 0.5, "seed": 1}
     others = steps_helpers.scored_and_split(judged.world.server, games, tmp_path, how)
-    with pytest.raises(EvidenceError, match="must be evaluated on the partitions it was fitted on"):
+    learnt, asked = rows_of(judged, "recalibration"), pq.read_table(tmp_path / "partitions/evaluation.parquet")
+    shared = len({*learnt["row"]} & {*asked["row"].to_pylist()})
+    with pytest.raises(EvidenceError, match=f"was recalibrated on {shared} of the {len(asked)} evaluation rows"):
         evaluate(others, judged.candidate, server=judged.world.server)
 
 
@@ -432,6 +435,8 @@ def test_sums_and_digest_do_not_depend_on_the_batches() -> None:
         assert first.counts.tolist() == second.counts.tolist()
         assert first.positives.tolist() == second.positives.tolist()
         assert np.allclose(first.group_moments.M, second.group_moments.M, rtol=1e-12, atol=1e-12)
-    first, second = (sums.comparisons["mse_increase_over_base"].finish() for sums in (whole, parts))
-    assert first.mean == pytest.approx(second.mean, abs=1e-15)
-    assert first.standard_error == pytest.approx(second.standard_error, rel=1e-12)
+    for comparison, first in whole.comparisons(40).items():
+        second = parts.comparisons(40)[comparison]
+        assert first.mean == pytest.approx(second.mean, abs=1e-14)
+        assert first.standard_error == pytest.approx(second.standard_error, rel=1e-10)
+    assert len(whole.comparisons(40)) == 3
