@@ -11,7 +11,12 @@ from typing import NoReturn
 
 
 class MlflowCalibError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    ``problems`` holds its sentences one by one where it names several.
+    """
+
+    problems: tuple[str, ...] = ()
 
 
 class InvalidInputError(MlflowCalibError, ValueError):
@@ -44,6 +49,7 @@ class CalibrationWarning(UserWarning):
 
 def raise_problems(problems: Sequence[str], error: type[MlflowCalibError] = InvalidInputError) -> NoReturn:
     """Raise one error that lists every problem of one input."""
-    if len(problems) == 1:
-        raise error(problems[0])
-    raise error(f"{len(problems)} problems:\n" + "\n".join(f"- {problem}" for problem in problems))
+    several = f"{len(problems)} problems:\n" + "\n".join(f"- {problem}" for problem in problems)
+    raised = error(problems[0] if len(problems) == 1 else several)
+    raised.problems = tuple(problems)
+    raise raised

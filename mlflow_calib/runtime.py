@@ -38,8 +38,11 @@ CONTINUOUS_METHODS = ("scaling", "identity")
 
 def bin_index(scores: Any, edges: Any) -> npt.NDArray[np.intp]:
     """Bin of each score; a bin is (lower, upper], the first one closed. Shapes (n,), (B - 1,) -> (n,)."""
-    if scores.size >= MANY_SCORES and edges.size and edges[0] >= 0 and _are_probabilities(scores):
-        return _index_by_cells(scores, edges)
+    if scores.size >= MANY_SCORES and edges.size and _are_probabilities(scores):
+        table, index = EdgeTable(edges), np.empty(scores.shape, dtype=np.intp)
+        for start in range(0, len(scores), BLOCK):
+            index[start : start + BLOCK] = table.index(scores[start : start + BLOCK] + 0.0)
+        return index
     return np.asarray(edges.searchsorted(scores, side="left"))
 
 
@@ -47,31 +50,32 @@ def _are_probabilities(scores: Floats) -> bool:
     return bool(scores.min() >= 0 and scores.max() <= 1)
 
 
-def _index_by_cells(scores: Floats, edges: Floats) -> npt.NDArray[np.intp]:
-    """Equal to the search, for many scores of [0, 1] and edges of at least 0: those stand in the order of their bits.
+class EdgeTable:
+    """Bins of many scores of [0, 1] by a table in place of a search, equal to the search on every score.
 
-    The leading bits of a score name its cell, and a table the edges below the cell. Where one edge lies inside it a
-    comparison does the rest, where several do a search.
+    Floats that are not negative stand in the order of their bits. The leading bits of a score name its cell, and the
+    table says how many edges lie below the cell. Where one edge lies inside it a comparison does the rest, where
+    several do a search.
     """
-    below = _edges_below_cells(edges)
-    index = np.empty(scores.shape, dtype=np.intp)
-    for start in range(0, len(scores), BLOCK):
-        block = scores[start : start + BLOCK] + 0.0  # contiguous, and -0.0 becomes 0.0
-        index[start : start + BLOCK] = _index_of_block(block, edges, below)
-    return index
 
+    def __init__(self, edges: Floats) -> None:
+        self.edges = edges
+        cells = np.clip((edges + 0.0).view(np.int64) >> CELL_BITS, -1, N_CELLS)
+        numbers = np.arange(len(edges) + 1, dtype=np.uint16 if len(edges) < 2**16 else np.int64)
+        self.below = np.repeat(numbers, np.diff(cells, prepend=-1, append=N_CELLS))
+        self.upper = np.append(edges, np.inf)
+        doubled = cells[1:][cells[1:] == cells[:-1]]
+        self.crowded = np.isin(np.arange(N_CELLS), doubled) if doubled.size else None
 
-def _edges_below_cells(edges: Floats) -> npt.NDArray[np.int16]:
-    return np.searchsorted(edges.view(np.int64) >> CELL_BITS, np.arange(N_CELLS + 1)).astype(np.int16)
-
-
-def _index_of_block(block: Floats, edges: Floats, below: npt.NDArray[np.int16]) -> npt.NDArray[np.intp]:
-    cells = block.view(np.int64) >> CELL_BITS
-    found: npt.NDArray[np.intp] = below[cells].astype(np.intp)
-    several = np.flatnonzero(below[cells + 1] - found > 1)
-    found += block > np.append(edges, np.inf)[found]
-    found[several] = edges.searchsorted(block[several], side="left")
-    return found
+    def index(self, block: Floats) -> npt.NDArray[np.intp]:
+        """Bin of each score, shape (m,); scores are contiguous, and none is -0.0. Up to BLOCK of them stay in cache."""
+        cells = block.view(np.int64) >> CELL_BITS
+        found: npt.NDArray[np.intp] = self.below[cells].astype(np.intp)
+        several = () if self.crowded is None else np.flatnonzero(self.crowded[cells])
+        found += block > self.upper[found]
+        if len(several):
+            found[several] = self.edges.searchsorted(block[several], side="left")
+        return found
 
 
 def look_up(scores: Floats, edges: Floats, values: Floats) -> Floats:
@@ -98,18 +102,18 @@ class StepMaps:
             return look_up(scores, *self.maps[0])
         if scores.size <= FEW_SCORES:
             return np.asarray(self.values[bin_index(self.places + 1j * scores, self.keys) + self.places])
-        if len(scores) < MANY_SCORES or not _are_probabilities(scores) or any((e < 0).any() for e, _ in self.maps):
+        if len(scores) < MANY_SCORES or not _are_probabilities(scores):
             return np.column_stack([look_up(scores[:, k], *one_map) for k, one_map in enumerate(self.maps)])
         return self._predict_blocks(scores)
 
     def _predict_blocks(self, scores: Floats) -> Floats:
         """The same for many rows of probabilities: blocks of columns that stay in the processor's cache."""
-        tables = [_edges_below_cells(edges) for edges, _ in self.maps]
+        tables = [EdgeTable(edges) for edges, _ in self.maps]
         outputs = np.empty(scores.shape)
         for start in range(0, len(scores), BLOCK):
             columns = np.add(scores[start : start + BLOCK].T, 0.0, order="C")
-            for k, ((edges, values), below) in enumerate(zip(self.maps, tables, strict=True)):
-                columns[k] = values[_index_of_block(columns[k], edges, below)]
+            for k, ((_, values), table) in enumerate(zip(self.maps, tables, strict=True)):
+                columns[k] = values[table.index(columns[k])]
             outputs[start : start + BLOCK] = columns.T
         return outputs
 
@@ -182,21 +186,42 @@ def clean_scores(
     if n_classes is not None and sums and score_kind != "logit":
         off = np.abs(array @ np.ones(array.shape[1]) - 1) > ROW_SUM_TOLERANCE
         if off.any():
-            _refuse(array, off, f"each row of class probabilities must sum to 1 within {ROW_SUM_TOLERANCE}")
+            raise ValueError(
+                _problem(array, off, f"each row of class probabilities must sum to 1 within {ROW_SUM_TOLERANCE}")
+            )
     return array, n_clipped
 
 
-def as_numbers(scores: Any) -> Floats:
-    """Scores as float64, masked ones as NaN; text, dates and complex numbers are none, whatever they convert to."""
-    if isinstance(scores, np.ma.MaskedArray):
-        scores = np.where(np.ma.getmaskarray(scores), np.nan, np.asarray(scores))
-    array = np.asarray(scores)
+def as_numbers(values: Any, name: str = "scores") -> Floats:
+    """Values as float64, missing ones as NaN; text, dates and complex numbers are none, whatever they convert to.
+
+    Raises ValueError where they are no numbers, or have no one shape.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.where(np.ma.getmaskarray(values), np.nan, np.asarray(values))
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of one shape: {error}") from error
     if array.dtype == np.float64:
         return array
-    text = array.dtype == object and any(isinstance(value, (str, bytes)) for value in array.flat)
-    if text or array.dtype.kind not in "fiubO":
-        raise ValueError(f"scores must be numbers, got {'text' if text else array.dtype}: {array.ravel()[:3].tolist()}")
+    if array.dtype == object:
+        return _as_floats(array, name)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be numbers, got {array.dtype}: {array.ravel()[:3].tolist()}")
     return array.astype(np.float64)
+
+
+def _as_floats(array: npt.NDArray[Any], name: str) -> Floats:
+    """Objects as float64; None and pandas.NA are NaN."""
+    values = [np.nan if value is None or type(value).__name__ == "NAType" else value for value in array.flat]
+    wrong = next((value for value in values if isinstance(value, (str, bytes))), None)
+    if wrong is not None:
+        raise ValueError(f"{name} must be numbers, got text: {wrong!r}")
+    try:
+        return np.array(values, dtype=np.float64).reshape(array.shape)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from error
 
 
 def _all_good(array: Floats) -> bool:
@@ -206,20 +231,25 @@ def _all_good(array: Floats) -> bool:
 
 
 def _checked(array: Floats, score_kind: str) -> tuple[Floats, int]:
-    _refuse(array, ~np.isfinite(array), "scores must be finite numbers; drop or repair the rows")
+    finite = np.isfinite(array)
+    problems = [_problem(array, ~finite, "scores must be finite numbers; drop or repair the rows")]
+    if score_kind != "logit":
+        outside = finite & ((array < -ROUNDING) | (array > 1 + ROUNDING))
+        rule = 'scores must lie in [0, 1]; if these are logits, say so with score_kind="logit"'
+        problems.append(_problem(array, outside, rule))
+    if any(problems):
+        raise ValueError("; and ".join(filter(None, problems)))
     if score_kind == "logit":
         return array, 0
-    outside = (array < -ROUNDING) | (array > 1 + ROUNDING)
-    _refuse(array, outside, 'scores must lie in [0, 1]; if these are logits, say so with score_kind="logit"')
     clipped = np.clip(array, 0.0, 1.0)
     return clipped, int(np.count_nonzero(clipped != array))
 
 
-def _refuse(array: Floats, bad: npt.NDArray[np.bool_], rule: str) -> None:
+def _problem(array: Floats, bad: npt.NDArray[np.bool_], rule: str) -> str:
+    """What is wrong, with the first bad rows and their count; empty where nothing is."""
     rows = np.flatnonzero(bad if bad.ndim == 1 else bad.any(axis=1))
-    if rows.size:
-        shown = "; ".join(f"row {row}: {array[row].tolist()}" for row in rows[:3])
-        raise ValueError(f"{rule}. {rows.size} of {len(array)} rows do not hold it: {shown}")
+    shown = "; ".join(f"row {row}: {array[row].tolist()}" for row in rows[:3])
+    return f"{rule}. {rows.size} of {len(array)} rows do not hold it: {shown}" if rows.size else ""
 
 
 def read_calibrator(text: str) -> dict[str, Any]:
@@ -240,13 +270,13 @@ def read_calibrator(text: str) -> dict[str, Any]:
 def read_document(text: str) -> dict[str, Any]:
     """The document of any calibrator, with the same checks, of continuous outputs too."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_distinct_keys)
         version = document["schema_version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"calibrator.json is damaged ({error}); fetch the artifact again or fit a new calibrator"
         ) from error
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:  # 1.0 and true equal 1
         raise ValueError(
             f"calibrator.json has schema_version {version!r}, and this release reads {SCHEMA_VERSION}; "
             "install the mlflow-calib release that wrote it, or fit a new calibrator"
@@ -255,14 +285,27 @@ def read_document(text: str) -> dict[str, Any]:
     return dict(document)
 
 
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key!r} stands twice")
+        found[key] = value
+    return found
+
+
 def _check_maps(document: dict[str, Any]) -> None:
-    maps, reduction = document.get("maps"), document.get("reduction")
+    maps, reduction, classes = document.get("maps"), document.get("reduction"), document.get("classes")
+    if not isinstance(classes, list):
+        raise ValueError("calibrator.json is damaged: classes must be a list; fetch the artifact again")  # noqa: TRY004
+    if reduction == "binary" and document.get("positive_class") not in classes:
+        raise ValueError("calibrator.json is damaged: positive_class must be one of classes; fetch the artifact again")
     if reduction not in REDUCTIONS:
         raise ValueError(
             f"calibrator.json has reduction {reduction!r}, and this release knows {', '.join(REDUCTIONS)}; "
             "install the mlflow-calib release that wrote it, or fetch the artifact again"
         )
-    expected = len(document.get("classes", ())) if reduction in ONE_A_CLASS else 1
+    expected = len(classes) if reduction in ONE_A_CLASS else 1
     if not isinstance(maps, list) or len(maps) != expected:
         raise ValueError(f"calibrator.json is damaged: it must hold {expected} maps; fetch the artifact again")
     if document.get("method") in CONTINUOUS_METHODS:
@@ -270,8 +313,11 @@ def _check_maps(document: dict[str, Any]) -> None:
     for position, one_map in enumerate(maps):
         try:
             edges, values = map_arrays(one_map)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"calibrator.json is damaged: map {position} holds no edges and values") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"calibrator.json is damaged: map {position} holds no edges and values ({error}); "
+                "fetch the artifact again"
+            ) from error
         finite = bool(np.isfinite(edges).all() and np.isfinite(values).all())
         ordered = bool((np.diff(edges) > 0).all() and (values >= 0).all() and (values <= 1).all())
         if not (finite and ordered and len(values) == len(edges) + 1):
@@ -282,8 +328,17 @@ def _check_maps(document: dict[str, Any]) -> None:
 
 
 def map_arrays(one_map: dict[str, Any]) -> tuple[Floats, Floats]:
-    """Edges (B - 1,) and values (B,) of one map of the document."""
-    return np.asarray(one_map["edges"], dtype=np.float64), np.asarray(one_map["values"], dtype=np.float64)
+    """Edges (B - 1,) and values (B,) of one map of the document.
+
+    Raises ValueError where they are no lists of numbers.
+    """
+    arrays = []
+    for name in ("edges", "values"):
+        numbers = one_map[name]
+        if not isinstance(numbers, list) or not all(type(number) in (int, float) for number in numbers):
+            raise ValueError(f"{name} must be a list of numbers")
+        arrays.append(np.array(numbers, dtype=np.float64) + 0.0)  # no edge is -0.0
+    return arrays[0], arrays[1]
 
 
 #: What ``params={"output": ...}`` may ask for.
@@ -370,6 +425,11 @@ class CalibratedPyfunc:
                 "calibrator.json is damaged: it must say how the base model gives scores (base_model.score_source); "
                 "fetch the artifact again or log the model again"
             ) from error
+        if document.get("score_kind", "probability") != "probability":
+            raise ValueError(
+                f"calibrator.json is damaged: score_kind is {document['score_kind']!r}, and base scores are "
+                "probabilities; fetch the artifact again or log the model again"
+            )
         self.base_model = base_model
         self.document = document
         self.classes = list(document["classes"])
@@ -377,8 +437,6 @@ class CalibratedPyfunc:
         self.reduction = document["reduction"]
         self.binary = self.reduction == "binary"
         self.positive_class = document.get("positive_class")
-        if self.binary and self.positive_class is None:
-            self.positive_class = self.classes[-1]
 
     def get_raw_model(self) -> CalibratedPyfunc:
         """Return this object, never the base model, whose scores nobody is to take for calibrated ones."""

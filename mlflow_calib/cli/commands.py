@@ -8,6 +8,7 @@ from typing import Any
 
 from mlflow_calib.cli import after, judging, policies, values
 from mlflow_calib.cli.server import progress_of, server_of
+from mlflow_calib.errors import InvalidInputError, raise_problems
 
 PLAN_SCHEMA = "mlflow_calib.plan/1"
 CALIBRATOR_OPTIONS = ("method", "reduction", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
@@ -33,7 +34,6 @@ def _score(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _split(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mlflow_calib.errors import InvalidInputError
     from mlflow_calib.steps import split
 
     how = values.split_document(arguments)
@@ -68,23 +68,42 @@ def _plan(arguments: argparse.Namespace) -> dict[str, Any]:
 
     limit, n_bins, level, rates = arguments.limit, arguments.n_bins, arguments.confidence_level, arguments.rates
     model = {"true_error": arguments.true_error or 0.0, "pass_probability": arguments.pass_probability}
-    n_to_verify = planning.rows_to_verify(limit, n_bins, level, rates=rates, **model)
     error = arguments.true_error or limit / 2
-    floor = None if arguments.n is None else planning.noise_floor_of(arguments.n, n_bins, level, rates)
+    calls: dict[str, Callable[[], Any]] = {
+        "rows_to_verify": lambda: planning.rows_to_verify(limit, n_bins, level, rates=rates, **model),
+        "noise_floor": lambda: (
+            None if arguments.n is None else planning.noise_floor_of(arguments.n, n_bins, level, rates)
+        ),
+    }
+    found = _answers(calls)
     return {
         "schema": PLAN_SCHEMA,
         "limit": limit,
         "n_bins": n_bins,
         "confidence_level": level,
         **model,
-        "rows_to_verify": n_to_verify,
+        "rows_to_verify": found["rows_to_verify"],
         "fitted_error": error,
         "rows_to_fit": planning.rows_to_fit(error, n_bins),
         "rows_to_fit_histogram_binning": planning.rows_to_fit(error, n_bins, "histogram-binning"),
         "rows_for_balance": rows_for_balance(n_bins, level),
         "n": arguments.n,
-        "noise_floor": floor,
+        "noise_floor": found["noise_floor"],
     }
+
+
+def _answers(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """What each call returns, or one error with the problems of them all."""
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, call in calls.items():
+        try:
+            found[name] = call()
+        except InvalidInputError as error:  # noqa: PERF203 - two calls
+            problems += error.problems or (str(error),)
+    if problems:
+        raise_problems(list(dict.fromkeys(problems)))
+    return found
 
 
 RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlflow_calib.core.binning import MAX_BINS, uniform_mass_cuts
+from mlflow_calib.core.binning import MAX_BINS
+from mlflow_calib.core.cuts import uniform_mass_cuts
 from mlflow_calib.core.weights import effective_n
 from mlflow_calib.runtime import Floats
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mlflow_calib.core.bin_statistics_check import merge_problems, row_problems, sums_problems, whole_numbers
 from mlflow_calib.core.bin_statistics_json import ARRAYS, read, written
 from mlflow_calib.core.bin_weights import BinWeights, check_weights
-from mlflow_calib.core.error_statistics import ENOUGH_ROWS, ErrorStatistics, Floats, Integers, label_means_of
+from mlflow_calib.core.columns import column, numbers
+from mlflow_calib.core.error_statistics import ErrorStatistics, Floats, Integers
 from mlflow_calib.core.group_moments import GroupTable
+from mlflow_calib.core.squares import ENOUGH_ROWS, label_means_of
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
 
@@ -99,11 +101,13 @@ class BinStatistics:
         InvalidInputError
             Where these do not fit together; all problems at once.
         """
-        u, y = np.asarray(outputs, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
-        j = np.asarray(index) if np.size(index) else np.zeros(0, dtype=np.intp)
-        fixed = None if values is None else np.asarray(values, dtype=np.float64)
-        problems = _row_problems(u, y, j, n_bins, fixed)
-        if problems:
+        problems: list[str] = []
+        u, y = numbers(outputs, "outputs", problems), numbers(outcomes, "outcomes", problems)
+        fixed = None if values is None else numbers(values, "values", problems)
+        j = column(index, "index") if np.size(index) else np.zeros(0, dtype=np.intp)
+        if u is not None and y is not None and not problems:
+            problems += row_problems(u, y, j, n_bins, fixed)
+        if u is None or y is None or problems:
             raise_problems(problems)
         weights = None if sample_weight is None or not len(u) else check_weights(sample_weight, len(u))
         weighted = u if weights is None else weights * u
@@ -131,8 +135,13 @@ class BinStatistics:
         >>> BinStatistics.from_counts([60, 40], [12, 30], [0.2, 0.7]).n
         100
         """
-        n, k = np.asarray(counts, dtype=np.int64), np.asarray(positives, dtype=np.int64)
-        u = np.asarray(values, dtype=np.float64)
+        problems: list[str] = []
+        n, k = whole_numbers(counts, "counts", problems), whole_numbers(positives, "positives", problems)
+        u = numbers(values, "values", problems)
+        if u is not None and not problems:
+            problems += sums_problems({"counts": n, "positives": k}, u, None)
+        if u is None or problems:
+            raise_problems(problems)
         return cls(n, k, n * u, n * u**2, k * u, values=u)
 
     def merge(self, *others: BinStatistics) -> BinStatistics:
@@ -143,8 +152,11 @@ class BinStatistics:
         InvalidInputError
             Where bins, fixed values, or the presence of groups differ.
         """
+        strangers = [type(other).__name__ for other in others if not isinstance(other, BinStatistics)]
+        if strangers:
+            raise InvalidInputError(f"parts must be BinStatistics, got {', '.join(strangers)}")
         parts = (self, *others)
-        problems = [problem for other in others for problem in _merge_problems(self, other)]
+        problems = [problem for other in others for problem in merge_problems(self, other)]
         if problems:
             raise_problems(list(dict.fromkeys(problems)))
         names = ("counts", "positives", "output_sums", "output_squares", "output_positives")
@@ -234,35 +246,3 @@ class BinStatistics:
 
 def _or_ones(weights: Floats | None, outputs: Floats) -> Floats:
     return np.ones(len(outputs)) if weights is None else weights
-
-
-def _row_problems(u: Floats, y: Floats, j: npt.NDArray[Any], n_bins: int, values: Floats | None) -> list[str]:
-    if not (u.ndim == 1 and u.shape == y.shape == j.shape):
-        return [f"outputs, outcomes and index must have one shape (n,), got {u.shape}, {y.shape}, {j.shape}"]
-    problems = []
-    if n_bins < 1:
-        problems.append(f"n_bins must be at least 1, got {n_bins}")
-    if j.dtype.kind not in "iu" or (j.size and not 0 <= j.min() <= j.max() < n_bins):
-        problems.append(f"index must hold whole numbers from 0 to {n_bins - 1}, n_bins - 1")
-    if not ((y == 0) | (y == 1)).all():
-        problems.append("outcomes must be 0 or 1; code the labels first")
-    if not ((u >= 0) & (u <= 1)).all():
-        problems.append("outputs must be numbers in [0, 1]")
-    if values is not None and (values.shape != (n_bins,) or not ((values >= 0) & (values <= 1)).all()):
-        problems.append(f"values must be {n_bins} numbers in [0, 1], one a bin, got {values.tolist()}")
-    return problems
-
-
-def _merge_problems(first: BinStatistics, other: BinStatistics) -> list[str]:
-    problems = []
-    if first.n_bins != other.n_bins:
-        problems.append(f"parts must have the same bins, got {first.n_bins} and {other.n_bins}")
-    elif (first.values is None) != (other.values is None) or not np.array_equal(
-        np.asarray(first.values), np.asarray(other.values)
-    ):
-        problems.append("parts must have the same fixed values; they come from different models")
-    if (first.group_table is None) != (other.group_table is None):
-        problems.append("either all parts have groups or none has")
-    if (first.weights is None) != (other.weights is None):
-        problems.append("either all parts have weights or none has")
-    return problems

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mlflow_calib.core.bin_statistics_check import sums_problems, whole_numbers
 from mlflow_calib.core.bin_weights import BinWeights
+from mlflow_calib.core.columns import numbers
 from mlflow_calib.core.error_statistics import Floats
 from mlflow_calib.core.group_moments import GroupTable, table_from_dict, table_to_dict
 from mlflow_calib.errors import EvidenceError
@@ -46,13 +48,28 @@ def read(text: str) -> dict[str, Any]:
 def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
     if document["schema"] != SCHEMA:
         raise ValueError(f"schema must be {SCHEMA}, got {document['schema']!r}")
-    fields: dict[str, Any] = {
-        name: np.asarray(document[name], dtype=np.int64 if name in ARRAYS[:2] else np.float64) for name in ARRAYS
-    }
-    if len({array.shape for array in fields.values()}) != 1 or fields["counts"].ndim != 1:
-        raise ValueError("all arrays must have one shape (B,)")
-    values, groups, weights = document["values"], document["groups"], document["weights"]
-    fields["values"] = None if values is None else np.asarray(values, dtype=np.float64)
-    fields["group_table"] = None if groups is None else table_from_dict(groups)
-    fields["weights"] = None if weights is None else BinWeights.from_dict(weights)
-    return fields
+    problems: list[str] = []
+    sums: dict[str, Any] = {name: whole_numbers(document[name], name, problems) for name in ARRAYS[:2]}
+    sums |= {name: numbers(document[name], name, problems) for name in ARRAYS[2:]}
+    values = None if document["values"] is None else numbers(document["values"], "values", problems)
+    weights = None if document["weights"] is None else BinWeights.from_dict(document["weights"])
+    problems = problems or sums_problems(sums, values, weights)
+    table = None if document["groups"] is None else table_from_dict(document["groups"])
+    if table is not None and not problems:
+        problems += _table_problems(table, sums, weights)
+    if problems:
+        raise ValueError("; ".join(problems))
+    return {**sums, "values": values, "group_table": table, "weights": weights}
+
+
+def _table_problems(table: GroupTable, sums: Mapping[str, Any], weights: BinWeights | None) -> list[str]:
+    """Cells of the groups that do not add up to the bins."""
+    counts, positives = (sums["counts"], sums["positives"]) if weights is None else (weights.sums, weights.positives)
+    if table.counts.shape != (len(table.ids), len(counts)) or list(table.ids) != sorted({*table.ids}):
+        return ["the groups must be sorted distinct ids with a cell for each of their bins"]
+    pairs = (("counts", table.counts, counts), ("positives", table.positives, positives))
+    return [
+        f"{name} of the groups must add up to those of the bins"
+        for name, cells, whole in pairs
+        if not np.allclose(cells.sum(axis=0), whole, rtol=1e-9, atol=0)
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlflow_calib.core.error_statistics import ErrorStatistics
 from mlflow_calib.core.finite_sample import clopper_pearson
+from mlflow_calib.core.levels import check_two_sided_level
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def bin_rows(s: ErrorStatistics, label: Any = None, confidence_level: float = 0.
     >>> empty.n, empty.label_mean, empty.low, empty.high
     (0, None, 0.0, 1.0)
     """
+    check_two_sided_level(confidence_level)
     low, high = clopper_pearson(s.effective_counts, s.effective_positives, confidence_level)
     columns = (s.counts, s.positives, s.effective_counts, s.outputs, s.label_means, low, high)
     return tuple(

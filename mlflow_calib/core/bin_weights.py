@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mlflow_calib.core.weights import clean_weights
+from mlflow_calib.core.weights import checked_weights
 from mlflow_calib.errors import raise_problems
 
 Floats = npt.NDArray[np.float64]
+#: Within these the squares of the largest weights, and sums of them, are floats.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +107,15 @@ def check_weights(weights: Any, n: int) -> Floats:
     Raises
     ------
     InvalidInputError
-        Where they are not one a row, finite, and not negative.
+        Where they are not one a row, finite, not negative, and of a size that sums of squares hold. All may be 0.
     """
     problems: list[str] = []
-    clean_weights(weights, n, problems)
-    if problems:
+    checked = checked_weights(weights, n, problems)
+    if checked is not None and len(checked) and checked.any() and not _SMALLEST <= checked.max() <= _LARGEST:
+        problems.append(
+            f"sample_weight must have its largest number within {_SMALLEST} and {_LARGEST}, so that squares add up, "
+            f"got {checked.max()}; multiply the weights of all parts by the same number"
+        )
+    if checked is None or problems:
         raise_problems(problems)
-    return np.asarray(weights, dtype=np.float64)
+    return checked

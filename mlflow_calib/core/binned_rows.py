@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib import runtime
 from mlflow_calib.core.bin_statistics import BinStatistics
-from mlflow_calib.core.binning import BinningScheme, edges_at, uniform_mass
+from mlflow_calib.core.binning import BinningScheme, uniform_mass
 from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.class_rows import ClassRows
 from mlflow_calib.core.error_statistics import ErrorStatistics, Floats
-from mlflow_calib.core.fast_index import bin_columns, bin_scores, distinct_values
+from mlflow_calib.core.fast_index import bin_columns, bin_scores, distinct_columns, edges_between
 from mlflow_calib.core.scores import CleanRows
 
 
@@ -89,11 +90,12 @@ def _by_predicted(rows: CleanRows, bins: Any, kind: str, groups: Any) -> BinnedR
 
 def _sharing(rows: CleanRows, bins: Any, kind: str, groups: Any) -> BinnedRows:
     """Every row in a bin of every class."""
-    n_classes = rows.scores.shape[1]
-    all_bins = [_bins_of(bins, k, rows.scores[:, k], rows.weights) for k in range(n_classes)]
-    known = [one.index for one in all_bins if one.index is not None]
-    edges = [one.edges for one in all_bins]
-    index = np.stack(known).T if len(known) == n_classes else bin_columns(rows.scores, edges, kind)
+    if isinstance(bins, str):
+        values, index = distinct_columns(rows.scores)
+        all_bins = [ClassBins(edges_between(column), column) for column in values]
+    else:
+        all_bins = [_bins_of(bins, k, column, rows.weights) for k, column in enumerate(rows.scores.T)]
+        index = bin_columns(rows.scores, [one.edges for one in all_bins], kind)
     n_bins = tuple(one.n_bins for one in all_bins)
     fixed = all(one.values is not None for one in all_bins)
     if fixed and groups is None and rows.weights is None:
@@ -113,13 +115,20 @@ def _counted(
     index: npt.NDArray[Any], truths: npt.NDArray[np.bool_], all_bins: list[ClassBins]
 ) -> tuple[ErrorStatistics, ...]:
     """Statistics of a binned model from counts alone, class by class."""
-    statistics = []
-    for k, one in enumerate(all_bins):
-        column = index[:, k]
-        counts = np.bincount(column, minlength=one.n_bins)
-        positives = np.bincount(column[truths[:, k]], minlength=one.n_bins)
-        statistics.append(ErrorStatistics(counts, positives, np.asarray(one.values)))
-    return tuple(statistics)
+    ends = np.cumsum([one.n_bins for one in all_bins])
+    starts = np.concatenate([[0], ends[:-1]])[:, np.newaxis]
+    tallies = np.zeros(2 * ends[-1], dtype=np.int64)
+    size = max(runtime.BLOCK, int(ends[-1]))
+    for start in range(0, len(index), size):
+        block = slice(start, start + size)
+        places = index[block].T.astype(np.intp, order="C")  # of a bin the negatives, then the positives
+        places += starts
+        places *= 2
+        places += truths[block].T
+        tallies += np.bincount(places.ravel(), minlength=len(tallies))
+    negatives, positives = (np.split(tallies[sign::2], ends[:-1]) for sign in (0, 1))
+    parts = zip(negatives, positives, all_bins, strict=True)
+    return tuple(ErrorStatistics(n + k, k, np.asarray(one.values)) for n, k, one in parts)
 
 
 def _count(
@@ -144,8 +153,8 @@ def _bins_of(bins: Any, k: int, scores: Floats, weights: Floats | None) -> Class
     if isinstance(bins, BinningScheme):
         return ClassBins(bins.edges, None)
     if isinstance(bins, str):
-        values, index = distinct_values(np.ascontiguousarray(scores))
-        return ClassBins(edges_at(values, np.arange(1, len(values))), values, index)
+        (values,), index = distinct_columns(scores[:, np.newaxis])
+        return ClassBins(edges_between(values), values, np.ascontiguousarray(index[:, 0]))
     return ClassBins(uniform_mass(scores, bins, weights).edges, None)
 
 

@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mlflow_calib import runtime
-from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.core.columns import numbers
+from mlflow_calib.core.cuts import Index, edges_at, equal_width_cuts, uniform_mass_cuts
+from mlflow_calib.errors import InvalidInputError, raise_problems
 
 Floats = runtime.Floats
-Index = npt.NDArray[np.intp]
 BINNINGS = ("uniform-mass", "equal-width")
 MAX_BINS = 1000
-#: Weights that are whole multiples of 1/1024 count as rows of a common unit.
-_FRACTION = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +32,25 @@ class BinningScheme:
         Inner edges in the space of the scores; the outer bins have no end.
     requested : int
         Number of bins asked for. Fewer result where scores tie.
+
+    Raises
+    ------
+    InvalidInputError
+        For edges that are not increasing finite numbers.
     """
 
     edges: Floats
     requested: int
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        edges = numbers(self.edges, "edges", problems)
+        if edges is not None:
+            object.__setattr__(self, "edges", edges + 0.0)  # no edge is -0.0
+            if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+                problems.append(f"edges must be increasing finite numbers, shape (B - 1,), got {edges.tolist()!r:.200}")
+        if problems:
+            raise_problems(problems)
 
     @property
     def n_bins(self) -> int:
@@ -91,7 +105,7 @@ def uniform_mass(scores: npt.ArrayLike, n_bins: int, weights: npt.ArrayLike | No
     """
     ordered = _ordered(scores)
     check_n_bins(n_bins)
-    mass = None if weights is None else np.asarray(weights, dtype=np.float64)[np.argsort(np.asarray(scores))]
+    mass = None if weights is None else _positive_weights(weights, len(ordered))[np.argsort(np.asarray(scores))]
     return BinningScheme(edges_at(ordered, uniform_mass_cuts(ordered, n_bins, mass)), int(n_bins))
 
 
@@ -124,6 +138,8 @@ def equal_width(scores: npt.ArrayLike, n_bins: int) -> BinningScheme:
     """
     ordered = _ordered(scores)
     check_n_bins(n_bins)
+    if ordered[0] < 0 or ordered[-1] > 1:
+        raise InvalidInputError(f"scores must lie in [0, 1], got {ordered[0]} to {ordered[-1]}")
     return BinningScheme(edges_at(ordered, equal_width_cuts(ordered, n_bins)), int(n_bins))
 
 
@@ -139,50 +155,6 @@ def distinct(scores: npt.ArrayLike) -> BinningScheme:
     return BinningScheme(edges_at(values, np.arange(1, len(values))), len(values))
 
 
-def uniform_mass_cuts(ordered: Floats, n_bins: int, weights: Floats | None = None) -> Index:
-    """Cuts of the sorted values (n,) into runs of equal weight: the numbers of values below each cut, increasing.
-
-    ``weights`` (n,) stand in the same order; None counts values.
-    """
-    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(ordered))
-    reached = ends if weights is None else np.cumsum(weights)[ends - 1]
-    moved = np.unique(ends[np.searchsorted(reached, _goals(reached, n_bins), side="left")])
-    return moved[moved < len(ordered)]
-
-
-def _goals(reached: npt.NDArray[Any], n_bins: int) -> npt.NDArray[Any]:
-    """Weight below each cut, from the weight reached at the end of each run of equal values."""
-    bins = np.arange(1, n_bins)
-    runs = np.diff(reached, prepend=0)
-    if runs.min() == 1 and reached.dtype.kind == "i":
-        unit: float = 1
-    else:
-        scaled = runs * float(_FRACTION)
-        if (scaled % 1).any() or reached[-1] > 2.0**43:
-            return np.asarray(reached[-1] / n_bins * bins * (1 - 1e-12))  # what rounding alone misses is reached
-        unit = int(np.gcd.reduce(scaled.astype(np.int64))) / _FRACTION
-    size, longer = divmod(round(reached[-1] / unit), n_bins)
-    return np.asarray(unit * (size * bins + np.minimum(bins, longer)))
-
-
-def equal_width_cuts(ordered: Floats, n_bins: int, weights: Floats | None = None) -> Index:  # noqa: ARG001
-    """Cuts of the sorted probabilities (n,) at 1/B, 2/B, ...; a value on an edge belongs to the lower bin."""
-    return _between_distinct(ordered, np.searchsorted(ordered, np.arange(1, n_bins) / n_bins, side="right"))
-
-
-def _between_distinct(ordered: Floats, cuts: Index) -> Index:
-    inside = cuts[(cuts > 0) & (cuts < len(ordered))]
-    moved = np.unique(np.searchsorted(ordered, ordered[inside - 1], side="right"))
-    return moved[moved < len(ordered)]
-
-
-def edges_at(ordered: Floats, cuts: Index) -> Floats:
-    """Edges midway between the sorted scores on both sides of each cut, or the lower where no float lies between."""
-    lower, upper = ordered[cuts - 1], ordered[cuts]
-    middle = lower / 2 + upper / 2
-    return np.where((middle >= lower) & (middle < upper), middle, lower)
-
-
 def check_n_bins(n_bins: Any) -> None:
     """Refuse a number of bins outside 1 to 1000."""
     whole = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
@@ -191,7 +163,25 @@ def check_n_bins(n_bins: Any) -> None:
 
 
 def _ordered(scores: npt.ArrayLike) -> Floats:
-    ordered = np.sort(np.asarray(scores, dtype=np.float64))
-    if ordered.ndim != 1 or not len(ordered) or not np.isfinite(ordered[[0, -1]]).all():
-        raise InvalidInputError(f"scores must be at least one finite number, shape (n,), got shape {ordered.shape}")
+    problems: list[str] = []
+    given = numbers(scores, "scores", problems)
+    if given is None:
+        raise_problems(problems)
+    if given.ndim != 1 or not len(given):
+        raise InvalidInputError(f"scores must be at least one finite number, shape (n,), got shape {given.shape}")
+    ordered = np.sort(given)
+    if not np.isfinite(ordered[[0, -1]]).all():
+        bad = np.flatnonzero(~np.isfinite(given))
+        rows = f"{len(bad)} of {len(given)} are not, first {bad[:3].tolist()}"
+        raise InvalidInputError(f"scores must be at least one finite number, and all finite; {rows}")
     return ordered
+
+
+def _positive_weights(weights: npt.ArrayLike, n: int) -> Floats:
+    problems: list[str] = []
+    given = numbers(weights, "weights", problems)
+    if given is not None and (given.shape != (n,) or not (np.isfinite(given) & (given > 0)).all()):
+        problems.append(f"weights must be finite numbers over 0, shape ({n},), got shape {given.shape}")
+    if given is None or problems:
+        raise_problems(problems)
+    return given

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlflow_calib.core.error_statistics import ErrorStatistics, Floats, debiased_squared_of
+from mlflow_calib.core.bound_terms import BoundTerms, row_terms_of
+from mlflow_calib.core.error_statistics import ErrorStatistics, Floats, debiased_squared
+from mlflow_calib.core.squares import debiased_squared_of
 from mlflow_calib.errors import InvalidInputError
 
 #: Draws of the bootstrap.
@@ -47,3 +49,15 @@ def bootstrap_deviation(
     """
     variances = [float(bootstrap_squares(s, n_draws, seed + k).var()) for k, s in enumerate(statistics)]
     return float(np.sqrt(sum(variances) * dependence)) / len(variances)
+
+
+def variance_ratio(statistics: Sequence[ErrorStatistics], shared: BoundTerms) -> float:
+    """Variance of the mean square of K classes, by the closed form, over what it were if they were independent.
+
+    Between 1, also of one class, and K, where the classes are as one. ``shared`` are the terms of all classes together.
+    """
+    squares = [max(debiased_squared(s), 0.0) for s in statistics]
+    own = [float(one.v0) + float(one.c) * t for one, t in zip(map(row_terms_of, statistics), squares, strict=True)]
+    variance = float(shared.v0) + float(shared.c) * float(np.mean(squares))
+    most = float(len(statistics))
+    return min(max(variance * most**2 / sum(own) if sum(own) > 0 else most, 1.0), most)

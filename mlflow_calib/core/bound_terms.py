@@ -14,14 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from mlflow_calib.core.error_statistics import (
-    ENOUGH_ROWS,
-    ErrorStatistics,
-    Floats,
-    GroupMoments,
-    debiased_squared,
-    debiased_squared_of,
-)
+from mlflow_calib.core.error_statistics import ErrorStatistics, Floats, debiased_squared
+from mlflow_calib.core.group_moments import GroupMoments
+from mlflow_calib.core.squares import ENOUGH_ROWS, debiased_squared_of
 
 #: A bin of fewer rows cannot show its own variance, and enters c with the largest value its term can take.
 FEW_ROWS = 10
@@ -33,7 +28,8 @@ _FEW = FEW_ROWS * (1 - 1e-9)
 class BoundTerms:
     """T for the upper and for the lower bound, v0, c, degrees of freedom (inf by row), and nu.
 
-    Each is a number, or an array over draws; ``nu`` stands for the skewness that the lower bound pays for.
+    Each is a number, or an array over draws; ``nu`` stands for the skewness that the lower bound pays for. By group
+    ``c`` may come from the groups; ``c_of_rows`` is then the one by row, which stands where all gaps are zero.
     """
 
     upper_centre: Any
@@ -42,6 +38,7 @@ class BoundTerms:
     c: Any
     degrees_of_freedom: float
     nu: Any
+    c_of_rows: Any = None
 
     def upper(self, confidence_level: float) -> Floats:
         """Upper bound on the squared scale, floored at zero."""
@@ -67,7 +64,8 @@ class BoundTerms:
     def floor(self, confidence_level: float) -> Floats:
         """Upper bound, squared, that the same data show where T = 0."""
         z = one_sided_quantile(confidence_level, self.degrees_of_freedom)
-        return np.asarray((z**2 * self.c + np.sqrt(z**4 * self.c**2 + 4 * z**2 * self.v0)) / 2)
+        c = self.c if self.c_of_rows is None else self.c_of_rows
+        return np.asarray((z**2 * c + np.sqrt(z**4 * c**2 + 4 * z**2 * self.v0)) / 2)
 
 
 def row_terms(
@@ -131,6 +129,7 @@ def group_terms(s: ErrorStatistics, groups: GroupMoments, scale: float = 1.0) ->
         c=slope,
         degrees_of_freedom=effective - 1,
         nu=float(np.trace(spread)) ** 2 / fourth if fourth > 0 else 1.0,
+        c_of_rows=float(rows.c),
     )
 
 
@@ -168,6 +167,7 @@ def comonotone(terms: Sequence[BoundTerms]) -> BoundTerms:
         c=max(float(one.c) for one in terms),
         degrees_of_freedom=min(one.degrees_of_freedom for one in terms),
         nu=np.array([float(one.nu) for one in terms]),
+        c_of_rows=max(float(one.c if one.c_of_rows is None else one.c_of_rows) for one in terms),
     )
 
 

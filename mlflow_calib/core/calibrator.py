@@ -16,12 +16,14 @@ from mlflow_calib.core.bin_numbers import cube_root_bins
 from mlflow_calib.core.calibrator_record import Calibrator, FlaggedOutputs
 from mlflow_calib.core.class_fit import AUTO, METHODS, Recipe
 from mlflow_calib.core.class_map import FLAGS, ClassMap
-from mlflow_calib.core.fit_checks import SCALED, check_both_outcomes, check_options, warn_of_flags
+from mlflow_calib.core.columns import column
+from mlflow_calib.core.fit_checks import SCALED, check_both_outcomes, check_options, warn_of_few_rows, warn_of_flags
 from mlflow_calib.core.map_fits import fit_maps
 from mlflow_calib.core.parts import Parts, choose_parts
 from mlflow_calib.core.reductions import TOP_LABEL
 from mlflow_calib.core.scores import CleanRows, clean_rows, clean_unlabeled
 from mlflow_calib.core.weights import effective_n
+from mlflow_calib.errors import InvalidInputError
 
 __all__ = ["FLAGS", "METHODS", "Calibrator", "ClassMap", "FlaggedOutputs", "fit_calibrator"]
 
@@ -88,7 +90,7 @@ def fit_calibrator(
         Must be stated unless labels are 0 and 1, or False and True.
     sample_weight : array_like, shape (n,), optional
         At least 0; only proportions matter. They enter every stage: g, the mass of bins, the means, and shrinking by
-        the rows they are worth. Rows of weight 0 are left out and counted.
+        the rows they are worth. Rows of weight 0, or of less than 1e-15 of the largest, are left out and counted.
     unlabeled : array_like, optional
         Scores without labels, of the form of ``scores``, for scaling-binning: they serve as T2 and T3, each counting
         one, and all labels go to T1. Disjoint parts halve them, "auto" where a half then holds 100 rows a bin.
@@ -121,8 +123,8 @@ def fit_calibrator(
 
     .. math:: \hat g(I_j) = \frac{1}{|T_3 \cap I_j|} \sum_{z \in T_3 \cap I_j} g(z).
 
-    Shrunk (beyond the paper): each mean is moved towards the mean label of its bin by empirical Bayes, see
-    :func:`mlflow_calib.core.shrinkage.shrunk_values`; labels of T3, or of T1 where T3 has none.
+    Shrunk (beyond the paper): the means are moved towards the mean labels as far as these show g to be wrong, by an
+    average of fits, see :func:`mlflow_calib.core.shrinkage.shrunk_values`; labels of T3, or of T1 where T3 has none.
     Histogram binning makes bins of z on T2 and outputs the mean label of T3 in each; it has no step 1 and leaves T1
     unused where parts are disjoint. "scaling" outputs g(z), "identity" the scores as they are. A bin that T3 leaves
     empty takes the same mean over T2, which is never empty. As g is monotone, edges are kept in the space of z:
@@ -167,6 +169,7 @@ def fit_calibrator(
     rows, keys, parts = _weighing(given, keys, parts)
     chosen = _parts(rows, recipe, parts, keys, others)
     check_both_outcomes(rows, chosen, recipe)
+    warn_of_few_rows(rows, chosen, recipe, stacklevel=2)
     maps = tuple(fit_maps(rows, chosen, recipe, others))
     warn_of_flags(maps, n_bins, stacklevel=2)
     facts = _facts(rows, chosen, keys, others, len(given.scores))
@@ -200,9 +203,17 @@ def _weighing(rows: CleanRows, keys: Any, parts: Any) -> tuple[CleanRows, Any, A
     if rows.weights is None or rows.weights.all():
         return rows, keys, parts
     held = np.flatnonzero(rows.weights)
-    keys = np.asarray(keys)[held] if np.shape(keys) == rows.weights.shape else keys
-    parts = np.asarray(parts)[held] if np.shape(parts) == rows.weights.shape else parts
+    keys, parts = (_held(value, name, rows.weights.shape, held) for value, name in ((keys, "keys"), (parts, "parts")))
     return rows.select(held), keys, parts
+
+
+def _held(value: Any, name: str, shape: tuple[int, ...], held: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    array = column(value, name)
+    if array.shape != shape:
+        raise InvalidInputError(f"{name} must be one a row, shape {shape}, got shape {array.shape}")
+    return array[held]
 
 
 def _parts(rows: CleanRows, recipe: Recipe, parts: Any, keys: Any, others: CleanRows | None) -> Parts:

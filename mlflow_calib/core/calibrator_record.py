@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from mlflow_calib import runtime
+from mlflow_calib.core.calibrator_check import document_problems
 from mlflow_calib.core.class_map import ClassMap
 from mlflow_calib.core.labels import Label
 from mlflow_calib.core.reductions import FREE_SUMS, TOP_LABEL, reduce_scores, score_columns
@@ -104,7 +105,7 @@ class Calibrator:
 
         Raises
         ------
-        ValueError
+        InvalidInputError
             For scores that are not finite, outside [0, 1] by more than 1e-6, or of another shape; with the rows.
 
         Examples
@@ -189,13 +190,17 @@ class Calibrator:
             problems = column_problems(scores, self.classes)
             if problems:
                 raise_problems(problems)
-        if self.reduction != "binary":
-            sums = self.reduction not in FREE_SUMS
-            return runtime.clean_scores(scores, len(self.classes), self.score_kind, sums=sums)[0]
-        if np.ndim(scores) == 2 and self.score_kind == "probability":
-            column = self.classes.index(self.positive_class)
-            return np.ascontiguousarray(runtime.clean_scores(scores, len(self.classes))[0][:, column])
-        return runtime.clean_scores(scores, None, self.score_kind)[0]
+        try:
+            if self.reduction != "binary":
+                sums = self.reduction not in FREE_SUMS
+                return runtime.clean_scores(scores, len(self.classes), self.score_kind, sums=sums)[0]
+            array = scores if type(scores) is np.ndarray else runtime.as_numbers(scores)
+            if array.ndim == 2 and self.score_kind == "probability":
+                place = self.classes.index(self.positive_class)
+                return np.ascontiguousarray(runtime.clean_scores(array, len(self.classes))[0][:, place])
+            return runtime.clean_scores(array, None, self.score_kind)[0]
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
 
     def to_dict(self) -> dict[str, Any]:
         """The document of calibrator.json, schema 1: plain Python values."""
@@ -213,8 +218,8 @@ class Calibrator:
 
         Raises
         ------
-        ValueError
-            For damaged text and for a schema this release does not know, with what to do.
+        InvalidInputError
+            For damaged text, with every problem of it, and for a schema this release does not know, with what to do.
 
         Examples
         --------
@@ -223,17 +228,19 @@ class Calibrator:
         >>> Calibrator.from_json(calibrator.to_json()) == calibrator
         True
         """
-        document = runtime.read_document(text)
-        fields: dict[str, Any] = {name: document.get(name) for name in cls.__dataclass_fields__}
-        missing = sorted(cls.__dataclass_fields__.keys() - document.keys())
+        try:
+            document = runtime.read_document(text)
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from error
+        problems = document_problems(document)
         try:
             maps = tuple(ClassMap.from_dict(one_map) for one_map in document["maps"])
-            fields.update(maps=maps, classes=tuple(document["classes"]))
-        except (KeyError, TypeError, ValueError) as error:
-            missing.append(str(error))
-        if missing:
-            raise InvalidInputError(f"calibrator.json is damaged ({', '.join(missing)}); fetch the artifact again")
-        return cls(**fields)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            problems = problems or [str(error)]
+        if problems:
+            raise InvalidInputError(f"calibrator.json is damaged ({'; '.join(problems)}); fetch the artifact again")
+        fields = {name: document[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "maps": maps, "classes": tuple(document["classes"])})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Calibrator:

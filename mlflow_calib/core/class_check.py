@@ -29,6 +29,7 @@ _TERMS = {
     "lower_centre": NUMBER,
     "v0": NOT_NEGATIVE,
     "c": NOT_NEGATIVE,
+    "c_of_rows": NOT_NEGATIVE.or_null(),
     "degrees_of_freedom": NOT_NEGATIVE.or_null(),
     "nu": _NU,
 }

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mlflow_calib.core.bound_terms import BoundTerms, inverse_roots, row_terms_of, usable_gaps
-from mlflow_calib.core.error_statistics import ENOUGH_ROWS, ErrorStatistics, Floats
+from mlflow_calib.core.error_statistics import ErrorStatistics, Floats
+from mlflow_calib.core.squares import ENOUGH_ROWS
 
 #: Rows of two classes' bins are counted together while classes times bins are at most this.
 MOST_CROSS_BINS = 2_000

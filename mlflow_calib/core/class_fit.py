@@ -9,8 +9,8 @@ import numpy as np
 
 from mlflow_calib import runtime
 from mlflow_calib.core.bin_numbers import cube_root_bins, sweep_bins
-from mlflow_calib.core.binning import edges_at, equal_width_cuts, uniform_mass_cuts
-from mlflow_calib.core.class_map import FEW_ROWS, ClassMap, Floats, score_function
+from mlflow_calib.core.class_map import ClassMap, Floats, few_rows_flag, score_function
+from mlflow_calib.core.cuts import edges_at, equal_width_cuts, uniform_mass_cuts
 from mlflow_calib.core.folding import folded_edges
 from mlflow_calib.core.scaling import ScalingFunction, fit_scaling
 from mlflow_calib.core.shrinkage import joined, shrunk_values
@@ -64,20 +64,17 @@ def fit_class_map(label: Any, steps: Steps, recipe: Recipe) -> ClassMap:
     if recipe.method == "identity":
         return ClassMap.continuous(label, (), None)
     taught = np.asarray(recipe.taught(steps))
-    positives = int(np.count_nonzero(taught))
-    absent, alone = positives == 0, positives == len(taught)
-    scaling = None if recipe.scaling is None or absent or alone else _step_one(steps, recipe)
+    of_rows = few_rows_flag(int(taught.sum()), len(taught))
+    untaught = of_rows in ("class-absent", "class-only")
+    scaling = None if recipe.scaling is None or untaught else _step_one(steps, recipe)
     raised = {
         "constraint-active": scaling is not None and scaling.constraint_active,
         "not-converged": scaling is not None and not scaling.converged,
-        "few-rows": 0 < min(positives, len(taught) - positives) < FEW_ROWS,
-        "class-absent": absent,
-        "class-only": alone and not absent,
     }
-    flags = tuple(flag for flag, up in raised.items() if up)
+    flags = (*(flag for flag, up in raised.items() if up), *([of_rows] if of_rows else []))
     if recipe.method in runtime.CONTINUOUS_METHODS:
         return ClassMap.continuous(label, flags, scaling)
-    return _binned(label, steps, recipe, flags, scaling, untaught=absent or alone)
+    return _binned(label, steps, recipe, flags, scaling, untaught=untaught)
 
 
 def _step_one(steps: Steps, recipe: Recipe) -> ScalingFunction:
@@ -99,13 +96,12 @@ def _binned(
 ) -> ClassMap:
     n_bins = _bins_of(steps, recipe) if recipe.n_bins == AUTO else int(recipe.n_bins)
     g = score_function(scaling, recipe.score_kind)
-    # g rises or ties, but rounding may let it fall by a few units in the last place between neighbouring scores
-    rising = np.maximum.accumulate(g(steps.two.scores))
+    rising = _rising(g, steps.two.scores)
     edges = _edges(steps, recipe, n_bins, scaling, rising)
     if recipe.method == "histogram-binning" and not untaught:
         counts, values, empty = _bin_means(steps, steps.two.outcomes, steps.three.outcomes, edges)
     else:
-        of_three = rising if steps.three is steps.two else g(steps.three.scores)
+        of_three = rising if steps.three is steps.two else _each(g, steps.three.scores)
         counts, values, empty = _bin_means(steps, rising, of_three, edges)
         values = np.maximum.accumulate(values)  # falls by rounding at most, where g is all but constant
         if recipe.method == "scaling-binning-shrunk" and not untaught:
@@ -114,6 +110,17 @@ def _binned(
     if recipe.method == "scaling-binning-shrunk":  # bins that shrinkage pooled are one output, hence one bin
         edges, values, counts = joined(edges, values, counts)
     return ClassMap(label, edges, values, counts, (*fewer, *emptied, *flags), scaling)
+
+
+def _each(g: Any, scores: Floats) -> Floats:
+    """The scaled scores, a block at a time, which stays in the processor's cache."""
+    return np.concatenate([g(scores[start : start + runtime.BLOCK]) for start in range(0, len(scores), runtime.BLOCK)])
+
+
+def _rising(g: Any, ordered: Floats) -> Floats:
+    """Scaled sorted scores: g rises or ties, but for rounding may fall by a few units in the last place."""
+    values = _each(g, ordered)
+    return np.maximum.accumulate(values) if (values[1:] < values[:-1]).any() else values
 
 
 def _bins_of(steps: Steps, recipe: Recipe) -> int:

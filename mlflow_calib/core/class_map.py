@@ -29,6 +29,17 @@ FLAGS = {
     "few-predicted": f"predicted on fewer than {FEW_ROWS} rows of a part, or never right, or always: it takes the map "
     "of all predicted classes together",
 }
+#: Flags that the labels alone raise, named before anything is fitted.
+OF_ROWS = ("few-rows", "class-absent", "class-only")
+
+
+def few_rows_flag(positives: int, n: int) -> str | None:
+    """The flag of a class with ``positives`` among ``n`` rows to learn from; None where both sides have enough."""
+    if positives == 0:
+        return "class-absent"
+    if positives == n:
+        return "class-only"
+    return "few-rows" if min(positives, n - positives) < FEW_ROWS else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +94,7 @@ class ClassMap:
     def from_dict(cls, document: Mapping[str, Any]) -> ClassMap:
         """Read back what ``to_dict`` gave."""
         edges, values = runtime.map_arrays(dict(document))
-        counts = np.asarray(document["counts"], dtype=np.int64)
+        counts = np.array(document["counts"], dtype=np.int64)
         scaling = None if document["scaling"] is None else ScalingFunction(**document["scaling"])
         return cls(document["class"], edges, values, counts, tuple(document["flags"]), scaling)
 

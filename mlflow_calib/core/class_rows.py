@@ -140,6 +140,7 @@ class ClassRows:
             lower_centre=plugin - trace / mass / n_classes,
             v0=2 * fourth / (mass * n_classes) ** 2,
             c=max(float(by_row.c), slope),
+            c_of_rows=float(by_row.c),
             degrees_of_freedom=effective - 1,
             nu=trace**2 / fourth if fourth > 0 else 1.0,
         )

@@ -18,7 +18,7 @@ from mlflow_calib.core.group_moments import GroupTable
 from mlflow_calib.core.status import ENOUGH_GROUPS, status
 
 #: Level-free terms of a bound as the record names them.
-TERMS = ("upper_centre", "lower_centre", "v0", "c", "degrees_of_freedom", "nu")
+TERMS = ("upper_centre", "lower_centre", "v0", "c", "c_of_rows", "degrees_of_freedom", "nu")
 
 
 def group_terms_of_classes(table: GroupTable, statistics: Sequence[ErrorStatistics], by_row: BoundTerms) -> BoundTerms:
@@ -46,19 +46,23 @@ def group_terms_of_classes(table: GroupTable, statistics: Sequence[ErrorStatisti
         c=max(float(by_row.c), slope),
         degrees_of_freedom=effective - 1,
         nu=trace**2 / fourth if fourth > 0 else 1.0,
+        c_of_rows=float(by_row.c),
     )
 
 
 def terms_to_dict(terms: BoundTerms) -> dict[str, Any]:
-    """Level-free terms as plain numbers; degrees of freedom are null by row, ``nu`` is a list where it is one a class.
+    """Level-free terms as plain numbers, ``nu`` a list where it is one a class; null is what is not there by row.
 
     Examples
     --------
     >>> terms_to_dict(BoundTerms(0.01, 0.01, 1e-6, 2e-3, np.inf, 4.0))["degrees_of_freedom"] is None
     True
     """
-    document = {name: np.asarray(getattr(terms, name), dtype=np.float64).tolist() for name in TERMS}
-    return {**document, "degrees_of_freedom": None if np.isinf(terms.degrees_of_freedom) else document[TERMS[4]]}
+    found = {name: getattr(terms, name) for name in TERMS}
+    found["degrees_of_freedom"] = None if np.isinf(terms.degrees_of_freedom) else terms.degrees_of_freedom
+    return {
+        name: None if value is None else np.asarray(value, dtype=np.float64).tolist() for name, value in found.items()
+    }
 
 
 def terms_of(document: Mapping[str, Any]) -> BoundTerms:

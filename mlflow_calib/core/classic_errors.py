@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_calib.core.binning import MAX_BINS, check_n_bins, uniform_mass_cuts
+from mlflow_calib.core.binning import MAX_BINS, check_n_bins
+from mlflow_calib.core.cuts import uniform_mass_cuts
 from mlflow_calib.core.error_statistics import Floats
 from mlflow_calib.core.judged_pairs import pairs_of
 from mlflow_calib.core.scores import check_choice

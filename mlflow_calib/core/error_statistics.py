@@ -1,4 +1,4 @@
-"""The sufficient statistics of a calibration error, and its two squared estimates.
+"""The sufficient statistics of a calibration error, and its two squared estimates from them.
 
 Notation of Kumar et al. 2019, section 5: for bin j of evaluation data n_j rows, k_j positives, w_j = n_j / n,
 ybar_j = k_j / n_j, and u_j the value the model says there.
@@ -14,30 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from mlflow_calib.core.bin_weights import BinWeights
+from mlflow_calib.core.columns import numbers
+from mlflow_calib.core.group_moments import GroupMoments
+from mlflow_calib.core.squares import debiased_squared_of, label_means_of, plugin_squared_of
 from mlflow_calib.errors import EvidenceError, InvalidInputError, raise_problems
+from mlflow_calib.runtime import Floats
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "ErrorStatistics",
+    "Floats",
+    "Integers",
+    "debiased_squared",
+    "debiased_squared_of",
+    "plugin_squared",
+    "plugin_squared_of",
+]
+
 Integers = npt.NDArray[np.int64]
-#: A bin of fewer (effective) rows shows no variance and adds nothing to the debiased square.
-ENOUGH_ROWS = 2 - 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class GroupMoments:
-    """What the bounds by group need of the groups; the groups themselves are gone.
-
-    With r_gj = n_gj ybar_j - k_gj and H the effective number of groups: ``M`` = H / (H - 1) R'R, shape (B, B);
-    ``L`` the variance of the plug-in square by group; ``G`` the number of groups; ``H`` = n^2 / sum n_g^2.
-    """
-
-    M: Floats
-    L: float
-    G: int
-    H: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, as the evidence stores them."""
-        return {"M": self.M.tolist(), "L": self.L, "G": self.G, "H": self.H}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +74,11 @@ class ErrorStatistics:
     def __post_init__(self) -> None:
         for name in ("counts", "positives"):
             object.__setattr__(self, name, _whole_numbers(getattr(self, name), name))
-        object.__setattr__(self, "outputs", np.asarray(self.outputs, dtype=np.float64))
-        problems = _problems(self)
+        problems: list[str] = []
+        outputs = numbers(self.outputs, "outputs", problems)
+        if outputs is not None:
+            object.__setattr__(self, "outputs", outputs)
+            problems += _problems(self)
         if problems:
             raise_problems(problems)
 
@@ -150,7 +146,7 @@ class ErrorStatistics:
         """
         try:
             groups = document["groups"]
-            moments = None if groups is None else _read_moments(groups)
+            moments = None if groups is None else GroupMoments.from_dict(groups)
             weights = document.get("weights")
             read = None if weights is None else BinWeights.from_dict(weights)
             return cls(document["n"], document["k"], document["u"], moments, read)
@@ -188,45 +184,12 @@ def debiased_squared(s: ErrorStatistics) -> float:
     return float(debiased_squared_of(s.effective_counts, s.effective_positives, s.outputs, s.weighted_shares))
 
 
-def plugin_squared_of(
-    counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, shares: Floats | None = None
-) -> Floats:
-    """Plug-in square over the last axis, shapes (..., B) -> (...); zero where there are no rows.
-
-    ``shares`` of the bins follow from the counts; with weights the counts are effective, and shares are given.
-    """
-    gaps = outputs - label_means_of(counts, positives)
-    return _mean_over_rows(counts, gaps**2, shares)
-
-
-def debiased_squared_of(
-    counts: npt.NDArray[Any], positives: npt.NDArray[Any], outputs: Floats, shares: Floats | None = None
-) -> Floats:
-    """Debiased square over the last axis, shapes (..., B) -> (...); zero where there are no rows."""
-    means = label_means_of(counts, positives)
-    # Effective counts of 2 equal weights may round to just below 2.
-    enough = counts >= ENOUGH_ROWS
-    noise = means * (1 - means) / np.where(enough, counts - 1, 1)
-    return _mean_over_rows(counts, np.where(enough, (outputs - means) ** 2 - noise, 0.0), shares)
-
-
-def label_means_of(counts: npt.NDArray[Any], positives: npt.NDArray[Any]) -> Floats:
-    """ybar_j, and 0 in an empty bin, where its weight is 0 too."""
-    means: Floats = positives / np.where(counts > 0, counts, 1)
-    return means
-
-
-def _mean_over_rows(counts: npt.NDArray[Any], terms: Floats, shares: Floats | None) -> Floats:
-    if shares is not None:
-        return np.asarray((shares * terms).sum(axis=-1))
-    total: Floats = (counts * terms).sum(axis=-1) / np.maximum(counts.sum(axis=-1), 1)
-    return total
-
-
 def _whole_numbers(values: Any, name: str) -> Integers:
-    array = np.asarray(values)
-    whole = np.asarray(array, dtype=np.float64)
-    if array.ndim != 1 or not np.isfinite(whole).all() or (whole != np.rint(whole)).any():
+    problems: list[str] = []
+    array = numbers(values, name, problems)
+    if array is None:
+        raise_problems(problems)
+    if array.ndim != 1 or not (np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**53)).all():
         raise InvalidInputError(f"{name} must be whole numbers of shape (B,), got {values!r}")
     return array.astype(np.int64)
 
@@ -245,14 +208,3 @@ def _problems(s: ErrorStatistics) -> list[str]:
     if s.group_moments is not None and s.group_moments.M.shape != (s.n_bins, s.n_bins):
         problems.append(f"M must have shape ({s.n_bins}, {s.n_bins}), got {s.group_moments.M.shape}")
     return problems
-
-
-def _read_moments(groups: Mapping[str, Any]) -> GroupMoments:
-    moments = GroupMoments(
-        np.asarray(groups["M"], dtype=np.float64), float(groups["L"]), int(groups["G"]), float(groups["H"])
-    )
-    if not (np.isfinite(moments.M).all() and np.isfinite([moments.L, moments.H]).all()):
-        raise InvalidInputError("group moments must be finite numbers")
-    if moments.L < 0 or moments.G < 0 or moments.H < 0:
-        raise InvalidInputError(f"L, G, H must not be negative, got {moments.L}, {moments.G}, {moments.H}")
-    return moments

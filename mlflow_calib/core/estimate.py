@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlflow_calib.core.bin_table import BinRow, bin_rows, empty_bins
-from mlflow_calib.core.bootstrap import bootstrap_deviation
-from mlflow_calib.core.bound_terms import BoundTerms, comonotone, one_sided_quantile, row_terms_of
+from mlflow_calib.core.bootstrap import bootstrap_deviation, variance_ratio
+from mlflow_calib.core.bound_terms import BoundTerms, comonotone, one_sided_quantile
 from mlflow_calib.core.class_rows import ClassRows
-from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared
+from mlflow_calib.core.error_statistics import ErrorStatistics
 from mlflow_calib.core.finite_sample import best_case_squared, worst_case_squared
-from mlflow_calib.core.intervals import bound_terms, check_confidence_level
+from mlflow_calib.core.intervals import bound_terms
+from mlflow_calib.core.levels import check_confidence_level, check_two_sided_level
 from mlflow_calib.errors import InvalidInputError
 
 BOUND_METHODS = ("asymptotic", "bootstrap", "finite-sample")
@@ -113,8 +114,7 @@ class CalibrationEstimate:
 
         At .90 its ends are the one-sided 95 % bounds.
         """
-        if not 0 < confidence_level < 1:
-            raise InvalidInputError(f"confidence_level must lie between 0 and 1, got {confidence_level}")
+        check_two_sided_level(confidence_level)
         one_sided = 1 - (1 - confidence_level) / 2
         low, high = self.lower_bound(one_sided, method), self.upper_bound(one_sided, method)
         return None if low is None or high is None else ConfidenceInterval(low, high)
@@ -183,13 +183,7 @@ class CalibrationEstimate:
     @cached_property
     def _deviation(self) -> float:
         parts = self._independent
-        if len(parts) == 1:
-            return bootstrap_deviation(parts)
-        squares = [max(debiased_squared(s), 0.0) for s in parts]
-        own = [float(one.v0) + float(one.c) * t for one, t in zip(map(row_terms_of, parts), squares, strict=True)]
-        shared = float(self.terms.v0) + float(self.terms.c) * float(np.mean(squares))
-        ratio = shared * len(parts) ** 2 / sum(own) if sum(own) > 0 else len(parts)
-        return bootstrap_deviation(parts, min(max(ratio, 1.0), float(len(parts))))
+        return bootstrap_deviation(parts, variance_ratio(parts, self.terms))
 
     def _check_equal_rows(self, method: str) -> None:
         if self.by_group or any(s.weights is not None for s in self.statistics):

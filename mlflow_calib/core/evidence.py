@@ -48,6 +48,7 @@ def evidence_record(
     reduction: str = "binary",
     slices: Sequence[Mapping[str, Any]] | None = None,
     role: str = "candidate",
+    ranking: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The whole record, checked.
 
@@ -75,6 +76,8 @@ def evidence_record(
     role
         "candidate", or "champion": a champion evaluated on its own, who is then the ``candidate`` of the record, with
         ``champion`` None; nothing can be promoted by it.
+    ranking
+        ``accuracy``, ``auc`` and ``tied_pairs`` of every model that is estimated; None: not computed.
 
     Raises
     ------
@@ -99,6 +102,7 @@ def evidence_record(
         "comparisons": {name: _comparison(comparisons.get(name)) for name in (*COMPARISONS, *comparisons)},
         "slices": None if slices is None else [dict(one) for one in slices],
         "role": role,
+        "ranking": None if ranking is None else {name: ranking.get(name) for name in ESTIMATES},
         "run_id": run_id,
     }
     problems = check_evidence(record)

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlflow_calib.core.comparison_check import AGAINST, COMPARED, comparisons_problems, means_problems
 from mlflow_calib.core.estimate_check import REDUCTIONS, estimates_problems
+from mlflow_calib.core.ranking_check import ranking_problems
 from mlflow_calib.core.records import (
     COUNT,
     LIST,
@@ -110,6 +111,7 @@ def check_evidence(document: Any) -> list[str]:
     problems += slices_problems(document.get("slices"), rows, reduction)
     problems += comparisons_problems(document.get("comparisons"), rows)
     problems += means_problems(document.get("comparisons"), document.get("estimates"))
+    problems += ranking_problems(document)
     return list(dict.fromkeys(problems))
 
 
@@ -140,7 +142,12 @@ def _champion_problems(document: Mapping[str, Any]) -> list[str]:
     if not isinstance(champion, Mapping):
         return _leftovers(document, "was not looked up") if champion is None else []
     if champion.get("version") is None:
-        return field_problems(champion, _NO_CHAMPION, "champion") + _leftovers(document, "has no version")
+        problems = field_problems(champion, _NO_CHAMPION, "champion") + _leftovers(document, "has no version")
+        told = [name for name in _CHAMPION if name not in _NO_CHAMPION and champion.get(name) is not None]
+        if told:  # else it would pass for a first day, without a champion
+            beside = ", ".join(told)
+            problems.append(f"champion.version must be there beside {beside}, got None; score with champion= a version")
+        return problems
     problems = field_problems(champion, _CHAMPION, "champion")
     shared = champion.get("n_evaluation_rows_in_its_recalibration_data")
     overlap = _value(document, "overlap", "champion_recalibration")

@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlflow_calib.core.binning import BINNINGS, MAX_BINS, check_n_bins
 from mlflow_calib.core.class_fit import AUTO, METHODS, Recipe
-from mlflow_calib.core.class_map import FLAGS, ClassMap
+from mlflow_calib.core.class_map import FLAGS, OF_ROWS, ClassMap, few_rows_flag
 from mlflow_calib.core.parts import PARTS, Parts
 from mlflow_calib.core.reductions import REDUCTIONS, TOP_LABEL
-from mlflow_calib.core.scaling import LOSSES, SCALINGS
+from mlflow_calib.core.scaling import LOSSES, SCALINGS, TARGETS
 from mlflow_calib.core.scores import SCORE_KINDS, CleanRows
 from mlflow_calib.errors import CalibrationWarning, InvalidInputError, raise_problems
 from mlflow_calib.runtime import CONTINUOUS_METHODS
@@ -30,6 +32,7 @@ def check_options(recipe: Recipe, reduction: Any, parts: Any, unlabeled: bool) -
         ("binning", recipe.binning, BINNINGS),
         ("scaling", recipe.scaling, (None, *SCALINGS) if scaled else (None,)),
         ("loss", recipe.loss, LOSSES),
+        ("targets", recipe.targets, TARGETS),
         ("score_kind", recipe.score_kind, SCORE_KINDS),
         ("parts", parts if isinstance(parts, str) else "auto", PARTS),
     ]
@@ -39,6 +42,8 @@ def check_options(recipe: Recipe, reduction: Any, parts: Any, unlabeled: bool) -
         if not (given is None or isinstance(given, str)) or given not in allowed
     ]
     problems += _bin_problems(recipe.n_bins)
+    if not isinstance(recipe.seed, (int, np.integer)) or isinstance(recipe.seed, bool) or recipe.seed < 0:
+        problems.append(f"seed must be a whole number of at least 0, got {recipe.seed!r}")
     if unlabeled and not (method in SCALED and method not in CONTINUOUS_METHODS):
         problems.append(
             f"unlabeled scores make the bins of scaling-binning and the means of g in them; method {method!r} has no "
@@ -81,14 +86,35 @@ def check_both_outcomes(rows: CleanRows, parts: Parts, recipe: Recipe) -> None:
     )
 
 
-def warn_of_flags(maps: tuple[ClassMap, ...], requested: int | str, stacklevel: int) -> None:
-    """Give one warning that names every map with a flag, if there is any."""
+def warn_of_few_rows(rows: CleanRows, parts: Parts, recipe: Recipe, stacklevel: int) -> None:
+    """Name the classes with few rows to learn from, or none, before anything is fitted; one warning for all."""
+    if recipe.method == "identity" or rows.reduction == "top-label-per-class":
+        return  # nothing is learnt; or the class takes the map of all, and its flag is said with the maps
+    taught = rows.select(parts.chosen(recipe.teacher))
+    several = taught.truths.ndim == 2
+    names = taught.classes if several else (None,)
+    found: dict[str, list[Any]] = {flag: [] for flag in OF_ROWS}
+    for name, positives in zip(names, taught.positives, strict=True):
+        if flag := few_rows_flag(positives, len(taught.truths)):
+            found[flag].append(name)
+    lines = _lines(found)
+    if lines:
+        warnings.warn("; ".join(lines), CalibrationWarning, stacklevel=stacklevel + 1)
+
+
+def _lines(found: dict[str, list[Any]]) -> list[str]:
     lines = []
-    for flag, meaning in FLAGS.items():
-        names = [one_map.label for one_map in maps if flag in one_map.flags]
+    for flag, names in found.items():
         if names:
             about = f", class {', '.join(map(repr, names[:5]))}{' and more' * (len(names) > 5)}" * (names != [None])
-            lines.append(f"{flag}{about}: {meaning}")
+            lines.append(f"{flag}{about}: {FLAGS[flag]}")
+    return lines
+
+
+def warn_of_flags(maps: tuple[ClassMap, ...], requested: int | str, stacklevel: int) -> None:
+    """Give one warning that names every map with a flag of the fit, if there is any."""
+    flags = [flag for flag in FLAGS if flag not in OF_ROWS]
+    lines = _lines({flag: [one_map.label for one_map in maps if flag in one_map.flags] for flag in flags})
     if lines:
         bins = [len(one_map.values) for one_map in maps]
         if any(bins):

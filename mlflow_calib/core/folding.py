@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mlflow_calib.core.binning import Index, edges_at
+from mlflow_calib.core.cuts import Index, edges_at
 from mlflow_calib.runtime import Floats
 
 Positions = npt.NDArray[np.int64]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib.core.columns import column, is_missing
 from mlflow_calib.errors import InvalidInputError
 
 Codes = npt.NDArray[np.intp]
@@ -28,7 +29,7 @@ def group_codes(groups: Any, n: int) -> tuple[tuple[str, ...], Codes]:
     >>> group_codes(["b", "a", "b"], 3)
     (('a', 'b'), array([1, 0, 1]))
     """
-    array = np.asarray(groups)
+    array = column(groups, "groups")
     if array.shape != (n,):
         raise InvalidInputError(f"groups must have shape ({n},), one id a row, got {array.shape}")
     found, inverse = _distinct(array)
@@ -57,12 +58,15 @@ def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], Codes]:
         return list(values), inverse.reshape(-1)
     # Text and objects go through a dictionary: linear, and mixed types need no order.
     seen: dict[Any, int] = {}
-    codes = np.fromiter((seen.setdefault(value, len(seen)) for value in array.tolist()), np.intp, len(array))
+    try:
+        codes = np.fromiter((seen.setdefault(value, len(seen)) for value in array.tolist()), np.intp, len(array))
+    except TypeError as error:
+        raise InvalidInputError(f"groups must be texts, numbers or dates: {error}") from error
     return list(seen), codes
 
 
 def _as_text(value: Any) -> str | None:
-    if value is None or not bool(value == value):  # only NaN and NaT differ from themselves
+    if is_missing(value):
         return None
     if isinstance(value, np.datetime64):
         value = str(value.astype("datetime64[us]"))

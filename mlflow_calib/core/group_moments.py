@@ -10,8 +10,46 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from mlflow_calib.core.error_statistics import Floats, GroupMoments, label_means_of
 from mlflow_calib.core.group_ids import common_ids, group_codes
+from mlflow_calib.core.squares import label_means_of
+from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.runtime import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMoments:
+    """What the bounds by group need of the groups; the groups themselves are gone.
+
+    With r_gj = n_gj ybar_j - k_gj and H the effective number of groups: ``M`` = H / (H - 1) R'R, shape (B, B);
+    ``L`` the variance of the plug-in square by group; ``G`` the number of groups; ``H`` = n^2 / sum n_g^2.
+    """
+
+    M: Floats
+    L: float
+    G: int
+    H: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, as the evidence stores them."""
+        return {"M": self.M.tolist(), "L": self.L, "G": self.G, "H": self.H}
+
+    @classmethod
+    def from_dict(cls, groups: Mapping[str, Any]) -> GroupMoments:
+        """Read back what ``to_dict`` gave.
+
+        Raises
+        ------
+        InvalidInputError
+            Where a figure is no number or is negative.
+        """
+        moments = cls(
+            np.asarray(groups["M"], dtype=np.float64), float(groups["L"]), int(groups["G"]), float(groups["H"])
+        )
+        if not (np.isfinite(moments.M).all() and np.isfinite([moments.L, moments.H]).all()):
+            raise InvalidInputError("group moments must be finite numbers")
+        if moments.L < 0 or moments.G < 0 or moments.H < 0:
+            raise InvalidInputError(f"L, G, H must not be negative, got {moments.L}, {moments.G}, {moments.H}")
+        return moments
 
 
 @dataclass(frozen=True, eq=False)

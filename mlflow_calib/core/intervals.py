@@ -6,18 +6,13 @@ By row, or by group where rows of one group move together. None where the status
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from mlflow_calib.core.bound_terms import BoundTerms, comonotone, group_terms, row_terms_of
-from mlflow_calib.core.error_statistics import (
-    ErrorStatistics,
-    GroupMoments,
-    debiased_squared,
-    plugin_squared,
-)
+from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared, plugin_squared
+from mlflow_calib.core.group_moments import GroupMoments
+from mlflow_calib.core.levels import check_confidence_level
 from mlflow_calib.core.planning import rows_that_would_settle
 from mlflow_calib.core.status import groups_for, status
-from mlflow_calib.errors import InvalidInputError
 
 __all__ = [
     "BoundTerms",
@@ -100,25 +95,13 @@ def noise_floor(s: ErrorStatistics, confidence_level: float = 0.95, by_group: bo
     check_confidence_level(confidence_level)
     if status(s, by_group)[0] == "unusable":
         return None
-    rows = row_terms_of(s)
-    groups = groups_for(s, by_group)
-    if groups is None:
-        return math.sqrt(float(rows.floor(confidence_level)))
-    terms = group_terms(s, groups)
-    at_zero = BoundTerms(0.0, 0.0, terms.v0, float(rows.c), terms.degrees_of_freedom, terms.nu)
-    return math.sqrt(float(at_zero.floor(confidence_level)))
+    return math.sqrt(float(bound_terms(s, by_group).floor(confidence_level)))
 
 
 def bound_terms(s: ErrorStatistics, by_group: bool | None = None) -> BoundTerms:
     """Level-free terms of both bounds; by group there must be at least 2 effective groups."""
     groups = groups_for(s, by_group)
     return row_terms_of(s) if groups is None else group_terms(s, groups)
-
-
-def check_confidence_level(confidence_level: Any) -> None:
-    """A one-sided level; below one half a bound would fall on the wrong side of its estimate."""
-    if not 0.5 <= confidence_level < 1:
-        raise InvalidInputError(f"confidence_level must lie in [0.5, 1), got {confidence_level}")
 
 
 def _terms_or_none(s: ErrorStatistics, confidence_level: float, by_group: bool | None) -> BoundTerms | None:

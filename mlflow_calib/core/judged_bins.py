@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mlflow_calib import runtime
 from mlflow_calib.core.binning import BinningScheme, check_n_bins
 from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.core.error_statistics import Floats
@@ -47,24 +45,16 @@ def rows_to_judge(
         _check_bins(bins, score_kind)
     # Calibrated outputs of several classes need not sum to one, so with one bin a value only the range is checked.
     sums_are_free = reduction in ("marginal", *TOP_LABEL) and isinstance(bins, str)
-    rows = clean_rows(
+    return clean_rows(
         scores,
         labels,
         reduction=reduction,
         classes=classes,
         positive_class=positive_class,
-        score_kind="logit" if sums_are_free else score_kind,
+        score_kind=score_kind,
         sample_weight=sample_weight,
+        free_sums=sums_are_free,
     )
-    return _with_range_checked(rows) if sums_are_free else rows
-
-
-def _with_range_checked(rows: CleanRows) -> CleanRows:
-    try:
-        flat, n_clipped = runtime.clean_scores(rows.scores.ravel())
-    except ValueError as error:
-        raise InvalidInputError(f"{error} (counted through rows and columns)") from error
-    return replace(rows, scores=flat.reshape(rows.scores.shape), n_clipped=n_clipped)
 
 
 def _check_agrees(calibrator: Calibrator, reduction: str, classes: Any, positive_class: Any) -> None:
@@ -105,11 +95,20 @@ def _refuse_calibrated(calibrator: Calibrator, scores: Any) -> None:
         return
     known = [one_map.values for one_map in calibrator.maps]
     # A few rows show base scores for what they are; all are compared only where these few look calibrated.
-    if _all_known(calibrator, array[:_FEW], known) and _all_known(calibrator, array, known):
+    suspect = _all_known(calibrator, array[:_FEW], known) and _all_known(calibrator, array, known)
+    if suspect and not _unmoved(calibrator, array):
         raise InvalidInputError(
             "scores must be base scores where bins is a Calibrator, but every score equals one of its outputs: they "
             'are already calibrated; pass the base scores, or use bins="distinct" to judge these as they are'
         )
+
+
+def _unmoved(calibrator: Calibrator, array: Any) -> bool:
+    """Whether calibration leaves every score as it is, so that base and calibrated scores are one and the same."""
+    try:
+        return bool(np.array_equal(calibrator.predict(array), array))
+    except InvalidInputError:
+        return False
 
 
 def _all_known(calibrator: Calibrator, array: Any, known: list[Floats]) -> bool:

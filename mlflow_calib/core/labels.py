@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib.core.columns import column, is_missing
 from mlflow_calib.errors import InvalidInputError
 
 Index = npt.NDArray[np.intp]
@@ -34,20 +35,38 @@ class Labels:
         """The chosen values, each with the count and the first of its rows."""
         parts = []
         for value in chosen[:10]:
-            rows = np.flatnonzero(self.codes == self.values.index(value))
+            place = next(place for place, other in enumerate(self.values) if other is value)
+            rows = np.flatnonzero(self.codes == place)
             parts.append(f"{value!r} ({len(rows)} rows, first {', '.join(map(str, rows[:3]))})")
         return ", ".join(parts) + (f" and {len(chosen) - 10} more" if len(chosen) > 10 else "")
 
     def missing(self) -> Index:
         """Rows whose value is None, NaN, NaT or pandas.NA."""
-        absent = np.array([_is_missing(value) for value in self.values], dtype=bool)
+        absent = np.array([is_missing(value) for value in self.values], dtype=bool)
         return np.flatnonzero(absent[self.codes])
+
+    def wrong(self) -> list[Any]:
+        """Values that are there and are no labels."""
+        return [value for value in self.values if not is_missing(value) and not is_label(value)]
+
+    def only_labels(self) -> Labels:
+        """The same where rows without a label have the position -1."""
+        places = [place for place, value in enumerate(self.values) if not is_missing(value) and is_label(value)]
+        numbered = np.full(len(self.values), -1, dtype=np.intp)
+        numbered[places] = np.arange(len(places))
+        return Labels([self.values[place] for place in places], numbered[self.codes])
 
 
 def factorize(values: Any) -> Labels:
     """Distinct values of an array (n,), and each row's position among them.
 
-    Numbers, strings and booleans come sorted; an array of objects keeps the order of first appearance.
+    Numbers, strings and booleans come sorted; an array of objects keeps the order of first appearance. Texts beside
+    other things stay apart from them, and masked values are None.
+
+    Raises
+    ------
+    InvalidInputError
+        For another shape, and for dates, bytes and complex numbers, which are no labels.
 
     Examples
     --------
@@ -55,13 +74,12 @@ def factorize(values: Any) -> Labels:
     >>> found.values, found.codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
-    if isinstance(values, np.ma.MaskedArray):
-        masked = np.ma.getmaskarray(values)
-        values = np.asarray(values).astype(object)
-        values[masked] = None
-    array = np.asarray(values)
+    array = column(values, "labels")
     if array.ndim != 1:
         raise InvalidInputError(f"one value a row is due, shape (n,), got shape {array.shape}")
+    if array.dtype.kind not in "biufUO":
+        shown = array[:1].astype(object).tolist()
+        raise InvalidInputError(f"texts, whole numbers or booleans are due, got {array.dtype}: {shown}; convert them")
     if array.dtype.kind in "iu" and len(array) > 0 and int(array.max()) - int(array.min()) < MOST_CODES:
         return _factorize_small(array)
     if array.dtype != object:
@@ -69,7 +87,10 @@ def factorize(values: Any) -> Labels:
         return Labels(distinct.tolist(), codes)
     positions: dict[Any, int] = {}
     found = (positions.setdefault(value, len(positions)) for value in array.tolist())
-    codes = np.fromiter(found, dtype=np.intp, count=len(array))
+    try:
+        codes = np.fromiter(found, dtype=np.intp, count=len(array))
+    except TypeError as error:
+        raise InvalidInputError(f"texts, whole numbers or booleans are due: {error}") from error
     return Labels([plain(value) for value in positions], codes)
 
 
@@ -81,6 +102,15 @@ def _factorize_small(array: npt.NDArray[Any]) -> Labels:
     table = np.empty(int(present[-1]) + 1, dtype=np.intp)
     table[present] = np.arange(len(present))
     return Labels([lowest + offset for offset in present.tolist()], table[offsets])
+
+
+def is_label(value: Any) -> bool:
+    """Whether a plain value can name a class: a text, a whole number of any type, or a boolean.
+
+    >>> is_label("yes"), is_label(2.0), is_label(0.5), is_label(b"yes"), is_label(None)
+    (True, True, False, False, False)
+    """
+    return isinstance(value, (str, int)) or (isinstance(value, float) and value.is_integer())
 
 
 def plain(value: Any) -> Any:
@@ -97,6 +127,9 @@ def binary_classes(
     label seen beside the positive class and that.
     """
     positive = plain(positive_class)
+    if positive is not None and not is_label(positive):
+        problems.append(f"positive_class must be a text, a whole number or a boolean, got {positive!r}")
+        positive = None
     if classes is not None:
         stated = _stated(classes, problems)
         if len(stated) != 2:
@@ -146,7 +179,7 @@ def indicators(
     (('red', 'round'), [[True, False], [True, True]])
     """
     stated = column_classes(Labels([], np.empty(0, dtype=np.intp)), classes, n_columns, problems)
-    array = np.asarray(labels)
+    array = column(labels, "labels")
     if array.ndim != 2 or array.shape[1] != n_columns:
         problems.append(
             f"labels of a multi-label problem must be 0 or 1 for each of {n_columns} columns, shape (n, {n_columns}), "
@@ -168,13 +201,16 @@ def indicators(
 
 
 def _stated(classes: Sequence[Any], problems: list[str]) -> tuple[Label, ...]:
+    if isinstance(classes, (str, bytes)) or np.ndim(classes) == 0:
+        problems.append(f"classes must be a sequence, one name a column, got {classes!r}")
+        return ()
     stated = tuple(plain(name) for name in classes)
-    if len({*stated}) != len(stated):
-        problems.append(f"classes must be distinct (and 1 equals True), got {list(stated)[:10]}")
-    wrong = [name for name in stated if not isinstance(name, (str, int, float)) or _is_missing(name)]
+    wrong = [name for name in stated if not is_label(name)]
     if wrong:
-        problems.append(f"classes must be strings, numbers or booleans, got {wrong[:10]}")
-    return stated
+        problems.append(f"classes must be texts, whole numbers or booleans, got {wrong[:10]}")
+    elif len({*stated}) != len(stated):
+        problems.append(f"classes must be distinct (and 1 equals True), got {list(stated)[:10]}")
+    return tuple(name for name in stated if is_label(name))
 
 
 def _refuse_unknown(seen: Labels, stated: tuple[Label, ...], problems: list[str]) -> None:
@@ -183,10 +219,3 @@ def _refuse_unknown(seen: Labels, stated: tuple[Label, ...], problems: list[str]
     if unknown:
         shown = f"{list(stated[:10])}" + (" and more" if len(stated) > 10 else "")
         problems.append(f"labels unknown to the classes {shown}: {seen.shown(unknown)}; state the model's own classes")
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)  # NaN and NaT differ from themselves
-    except TypeError:  # pandas.NA has no truth value
-        return True

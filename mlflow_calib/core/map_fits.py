@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -46,9 +47,20 @@ def _side_by_side(problems: Iterator[Any], parts: Parts, recipe: Recipe, n: int)
     if n < MANY_ROWS:
         yield from map(fit, problems)
         return
+    places, taking = itertools.count(), threading.Lock()
+    fitted: dict[int, ClassMap] = {}
+
+    def work(_: int) -> None:
+        while True:
+            with taking:  # a column is copied only when a core is free for it
+                place, pair = next(places), next(problems, None)
+            if pair is None:
+                return
+            fitted[place] = fit(pair)
+
     with ThreadPoolExecutor(CORES) as pool:
-        while pairs := list(itertools.islice(problems, CORES)):
-            yield from pool.map(fit, pairs)
+        list(pool.map(work, range(CORES)))
+    yield from (fitted[place] for place in sorted(fitted))
 
 
 def _unlabeled_columns(unlabeled: CleanRows | None) -> Iterator[tuple[Any, Floats] | None]:

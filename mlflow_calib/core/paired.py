@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlflow_calib.core.bound_terms import one_sided_quantile
+from mlflow_calib.core.columns import numbers
 from mlflow_calib.core.error_statistics import Floats, Integers
 from mlflow_calib.core.group_ids import common_ids, group_codes
 from mlflow_calib.core.intervals import check_confidence_level
@@ -114,7 +115,10 @@ class PairedSums:
         InvalidInputError
             Where shapes differ or a loss is not finite.
         """
-        first, second = np.asarray(first_losses, dtype=np.float64), np.asarray(second_losses, dtype=np.float64)
+        problems: list[str] = []
+        first, second = (numbers(x, "paired losses", problems) for x in (first_losses, second_losses))
+        if first is None or second is None:
+            raise_problems(problems)
         if first.ndim != 1 or first.shape != second.shape:
             raise InvalidInputError(f"paired losses must have one shape (n,), got {first.shape} and {second.shape}")
         _refuse_non_finite(first, second)

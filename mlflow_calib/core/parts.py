@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlflow_calib.core.columns import numbers
 from mlflow_calib.core.scores import check_choice, key_order
 from mlflow_calib.core.split import thirds
 from mlflow_calib.errors import InvalidInputError
@@ -90,11 +91,12 @@ def _of_unlabeled(n: int, n_unlabeled: int, n_bins: int, parts: Any, seed: int) 
 
 
 def _given(n: int, parts: Any) -> Any:
-    given = np.asarray(parts)
-    if given.shape != (n,) or {*np.unique(given).tolist()} != {1, 2, 3}:
+    problems: list[str] = []
+    given = numbers(parts, "parts", problems)
+    if given is None or given.shape != (n,) or {*np.unique(given).tolist()} != {1, 2, 3}:
+        got = problems[0] if given is None else f"got shape {given.shape} with values {np.unique(given)[:5].tolist()}"
         raise InvalidInputError(
-            f'parts must be "auto", "disjoint", "shared", or an array of 1, 2, 3, each present, for the {n} rows; '
-            f"got shape {given.shape} with values {np.unique(given)[:5].tolist()}"
+            f'parts must be "auto", "disjoint", "shared", or an array of 1, 2, 3, each present, for the {n} rows; {got}'
         )
     return given.astype(np.int8)
 

@@ -13,11 +13,15 @@ import numpy.typing as npt
 
 from mlflow_calib.core.binning import check_n_bins
 from mlflow_calib.core.bound_terms import BoundTerms, one_sided_quantile, row_terms, skewed_quantile
+from mlflow_calib.core.columns import is_real, numbers
+from mlflow_calib.core.levels import level_problem
 from mlflow_calib.core.settling import SAFE_ROWS, rows_that_would_settle, smallest
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
 __all__ = ["FITTED_CONSTANTS", "noise_floor_of", "rows_that_would_settle", "rows_to_fit", "rows_to_verify"]
 
+#: The square of a smaller error is no float.
+SMALLEST_ERROR = 1e-100
 #: Squared error on average c B / n with histogram binning and c / n with scaling-binning: c as fitted in the paper's
 #: synthetic experiment (z uniform, y calibrated, Platt scaling well specified), `python -m examples.paper.synthetic`.
 FITTED_CONSTANTS = {"histogram-binning": 0.17, "scaling-binning": 0.33}
@@ -45,10 +49,11 @@ def noise_floor_of(n: int, n_bins: int, confidence_level: float = 0.95, rates: n
     >>> round(noise_floor_of(1_000, 10), 3), round(noise_floor_of(10_000, 10), 3)
     (0.057, 0.018)
     """
-    shape = _shape(n_bins, rates)
-    _check_levels(confidence_level, 0.5)
-    if not n >= n_bins:
-        raise InvalidInputError(f"n must be at least one row a bin, {n_bins}, got {n}")
+    problems = [level_problem("confidence_level", confidence_level)]
+    shape = _shape(n_bins, rates, problems)
+    if not is_real(n) or not (n_bins if shape.size else 1) <= n < math.inf:
+        problems.append(f"n must be at least one row a bin, {n_bins}, got {n!r}")
+    _raise_any(problems)
     return math.sqrt(float(_planned_terms(n, shape, 0.0, 0.5).upper(confidence_level)))
 
 
@@ -89,12 +94,15 @@ def rows_to_verify(
     >>> rows_to_verify(0.05, 10, true_error=0.02, pass_probability=0.9) > 2 * 1298
     True
     """
-    shape = _shape(n_bins, rates)
-    _check_levels(confidence_level, pass_probability)
-    if not 0 <= true_error < limit_root < math.inf:
-        raise InvalidInputError(
-            f"limit_root must be a positive number above true_error >= 0, got {limit_root} and {true_error}"
+    levels = {"confidence_level": confidence_level, "pass_probability": pass_probability}
+    problems = [level_problem(name, level) for name, level in levels.items()]
+    shape = _shape(n_bins, rates, problems)
+    if not (is_real(limit_root) and is_real(true_error) and 0 <= true_error < limit_root <= 1):
+        problems.append(
+            "limit_root must be a positive number above true_error >= 0, and at most 1, "
+            f"got {limit_root!r} and {true_error!r}"
         )
+    _raise_any(problems)
 
     def shown(rows: int) -> bool:
         terms = _planned_terms(rows, shape, true_error**2, pass_probability)
@@ -128,10 +136,10 @@ def rows_to_fit(error: float, n_bins: int, method: str = "scaling-binning") -> i
     (925, 42500)
     """
     check_n_bins(n_bins)
-    if method not in FITTED_CONSTANTS:
+    if method not in sorted(FITTED_CONSTANTS):
         raise InvalidInputError(f"method must be one of {', '.join(sorted(FITTED_CONSTANTS))}, got {method!r}")
-    if not 0 < error < 1:
-        raise InvalidInputError(f"error must lie in (0, 1), got {error}")
+    if not is_real(error) or not SMALLEST_ERROR <= error < 1:
+        raise InvalidInputError(f"error must lie in (0, 1), got {error!r}")
     rows = FITTED_CONSTANTS[method] / error**2
     # what rounding adds to a whole number is no row
     return math.ceil(round(n_bins + rows if method == "scaling-binning" else n_bins * rows, 6))
@@ -151,18 +159,24 @@ def _planned_terms(n: int, rates: npt.NDArray[np.float64], true_squared: float, 
     return replace(terms, upper_centre=centre, lower_centre=centre)
 
 
-def _shape(n_bins: int, rates: npt.ArrayLike | None) -> npt.NDArray[np.float64]:
-    check_n_bins(n_bins)
+def _shape(n_bins: int, rates: npt.ArrayLike | None, problems: list[str | None]) -> npt.NDArray[np.float64]:
+    """Rates of the bins; empty where something is wrong, which is added to ``problems``."""
+    try:
+        check_n_bins(n_bins)
+    except InvalidInputError as error:
+        problems.append(str(error))
+        return np.empty(0)
     if rates is None:
         return (np.arange(n_bins) + 0.5) / n_bins
-    shape = np.asarray(rates, dtype=np.float64)
-    if shape.shape != (n_bins,) or not ((shape >= 0) & (shape <= 1)).all():
-        raise InvalidInputError(f"rates must be {n_bins} numbers in [0, 1], one a bin, got {shape.tolist()}")
-    return shape
+    found: list[str] = []
+    shape = numbers(rates, "rates", found)
+    if shape is not None and (shape.shape != (n_bins,) or not ((shape >= 0) & (shape <= 1)).all()):
+        found.append(f"rates must be {n_bins} numbers in [0, 1], one a bin, got {shape.tolist()}")
+    problems += found
+    return np.empty(0) if shape is None or found else shape
 
 
-def _check_levels(confidence_level: float, pass_probability: float) -> None:
-    levels = {"confidence_level": confidence_level, "pass_probability": pass_probability}
-    problems = [f"{name} must lie in [0.5, 1), got {level}" for name, level in levels.items() if not 0.5 <= level < 1]
-    if problems:
-        raise_problems(problems)
+def _raise_any(problems: list[str | None]) -> None:
+    there = [problem for problem in problems if problem]
+    if there:
+        raise_problems(there)

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from mlflow_calib.core.bin_statistics import BinStatistics
+from mlflow_calib.core.columns import is_real, numbers
 from mlflow_calib.core.error_statistics import Floats, debiased_squared, plugin_squared
+from mlflow_calib.core.judged_pairs import check_domains
 from mlflow_calib.core.weights import clean_weights
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
@@ -53,8 +55,9 @@ def brier_score(outputs: Any, outcomes: Any, sample_weight: Any = None) -> float
     >>> round(brier_score([[0.8, 0.2], [0.4, 0.6]], [[1, 0], [1, 0]]), 6)  # (.08 + .72) / 2
     0.4
     """
-    p = np.asarray(outputs, dtype=np.float64)
-    return mean_squared_error(p, outcomes, sample_weight) * (p.shape[1] if p.ndim == 2 else 1)
+    mean = mean_squared_error(outputs, outcomes, sample_weight)
+    shape = np.shape(outputs)
+    return mean * (shape[1] if len(shape) == 2 else 1)
 
 
 def log_loss(outputs: Any, outcomes: Any, *, clip: float = LOG_CLIP, sample_weight: Any = None) -> float:
@@ -77,7 +80,7 @@ def log_loss(outputs: Any, outcomes: Any, *, clip: float = LOG_CLIP, sample_weig
     >>> round(log_loss([[0.2, 0.8]], [[0, 1]]), 6)
     0.223144
     """
-    if not 0 <= clip < 0.5:
+    if not is_real(clip) or not 0 <= clip < 0.5:
         raise InvalidInputError(f"clip must lie in [0, 0.5), got {clip}")
     p, y, w = _same_shape(outputs, outcomes, sample_weight)
     kept = np.clip(p, clip, 1 - clip)
@@ -167,13 +170,17 @@ def refinement(statistics: BinStatistics) -> float:
 
 
 def _same_shape(outputs: Any, outcomes: Any, sample_weight: Any) -> tuple[Floats, Floats, Floats | None]:
-    p, y = np.asarray(outputs, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
     problems: list[str] = []
-    if p.shape != y.shape or p.size == 0 or p.ndim > 2:
-        problems.append(
-            f"outputs and outcomes must have one shape of at least one row, (n,) or (n, K), got {p.shape}, {y.shape}"
-        )
-    weights = clean_weights(sample_weight, None if problems else len(p), problems)
-    if problems:
+    p, y = numbers(outputs, "outputs", problems), numbers(outcomes, "outcomes", problems)
+    if p is not None and y is not None:
+        if p.shape != y.shape or p.size == 0 or p.ndim not in (1, 2):
+            shapes = f"{p.shape}, {y.shape}"
+            problems.append(
+                f"outputs and outcomes must have one shape of at least one row, (n,) or (n, K), got {shapes}"
+            )
+        else:
+            check_domains(p, y, problems)
+    weights = clean_weights(sample_weight, None if p is None or problems else len(p), problems)
+    if p is None or y is None or problems:
         raise_problems(problems)
     return p, y, None if weights is None else weights / weights.sum()

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_calib.core.judged_pairs import pairs_of
-from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.core.columns import is_real, numbers
+from mlflow_calib.core.error_statistics import Floats
+from mlflow_calib.core.judged_pairs import check_domains, pairs_of
+from mlflow_calib.errors import InvalidInputError, raise_problems
 
 
 def area_under_curve(scores: Any, outcomes: Any, sample_weight: Any = None) -> float:
@@ -59,16 +61,29 @@ def accuracy(scores: Any, outcomes: Any, *, threshold: float = 0.5, sample_weigh
     >>> accuracy([0.2, 0.6, 0.9, 0.8], [0, 0, 1, 1]), accuracy([[0.2, 0.8], [0.6, 0.4]], [[0, 1], [0, 1]])
     (0.75, 0.5)
     """
-    p = np.asarray(scores, dtype=np.float64)
-    if p.ndim == 2:
-        y = np.asarray(outcomes, dtype=np.float64)
-        if y.shape != p.shape:
-            raise InvalidInputError(f"scores and outcomes must have one shape, got {p.shape} and {y.shape}")
-        right = y[np.arange(len(p)), p.argmax(axis=1)] if len(p) else np.empty(0)
+    if len(np.shape(scores)) == 2:
+        right = _right(scores, outcomes)
         rows = pairs_of(right, right, sample_weight)
         return float(rows.weights @ rows.outcomes)
-    rows = pairs_of(p, outcomes, sample_weight)
+    if not is_real(threshold) or not 0 <= threshold <= 1:
+        raise InvalidInputError(f"threshold must be a number in [0, 1], got {threshold!r}")
+    rows = pairs_of(scores, outcomes, sample_weight)
     return float(rows.weights @ ((rows.outputs > threshold) == (rows.outcomes == 1)))
+
+
+def _right(scores: Any, outcomes: Any) -> Floats:
+    """Whether the column of the largest probability is that of the row's class, shapes (n, K) -> (n,)."""
+    problems: list[str] = []
+    p, y = numbers(scores, "outputs", problems), numbers(outcomes, "outcomes", problems)
+    if p is not None and y is not None:
+        if y.shape != p.shape or not p.size:
+            rule = "scores and outcomes must have one shape (n, K) of at least one row"
+            problems.append(f"{rule}, got {p.shape}, {y.shape}")
+        else:
+            check_domains(p, y, problems)
+    if p is None or y is None or problems:
+        raise_problems(problems)
+    return np.asarray(y[np.arange(len(p)), p.argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -121,9 +136,16 @@ def ranking_before_and_after(base: Any, calibrated: Any, outcomes: Any, sample_w
 
 def _pair_weights(scores: Any, outcomes: Any, sample_weight: Any) -> tuple[float, float, float]:
     """Weight of the pairs (positive, negative) in order, tied, and in all."""
-    ranks = np.asarray(scores, dtype=np.float64)
-    if ranks.ndim != 1 or not np.isfinite(ranks).all():
+    problems: list[str] = []
+    ranks = numbers(scores, "scores", problems)
+    if ranks is None:
+        raise_problems(problems)
+    if ranks.ndim != 1:
         raise InvalidInputError(f"scores must be finite numbers, shape (n,), got shape {ranks.shape}")
+    bad = np.flatnonzero(~np.isfinite(ranks))
+    if len(bad):
+        shown = "; ".join(f"row {row}: {ranks[row]}" for row in bad[:3])
+        raise InvalidInputError(f"scores must be finite numbers. {len(bad)} of {len(ranks)} rows are not: {shown}")
     rows = pairs_of(np.zeros(len(ranks)), outcomes, sample_weight)
     weights = rows.weights if sample_weight is not None else np.ones(len(ranks))
     _, codes = np.unique(ranks, return_inverse=True)

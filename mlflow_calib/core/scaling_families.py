@@ -43,7 +43,8 @@ def log_odds(scores: Floats, boundary: float | None) -> Floats:
     """Log odds of scores held within [boundary, 1 - boundary]; with None the scores are log odds already."""
     if boundary is None:
         return scores
-    return np.asarray(logit(np.clip(scores, boundary, 1 - boundary)))
+    held = np.asarray(np.clip(scores, boundary, 1 - boundary))
+    return np.asarray(logit(held, out=held))
 
 
 def _softplus(x: Floats) -> Floats:

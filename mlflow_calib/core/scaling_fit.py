@@ -38,7 +38,7 @@ def fit_family(
     chosen, start = _on_cells(family, rows, cells, goals, boundaries)
     held = rows.held(chosen)
     points = Points.of_rows(held) if len(held.x) <= EXACT_ROWS else cells if held is rows else Points.of_cells(held)
-    ends = held.ends()
+    ends = held.ends
     fit = _minimum(family, points, goals, ends, loss, start)
     aims = points.aims(goals)
     # the squared loss was minimised with y in place of its equal y^2, which smoothed targets are not

@@ -138,10 +138,14 @@ class _Problem:
         for j, u in enumerate(self.features[1:], 1):
             t += theta[:, j, None] * u
         t += theta[:, -1, None]
-        e = np.exp(-np.abs(t))
-        p = np.where(t >= 0, 1.0, e) / (1 + e)
+        e = np.abs(t)
+        np.exp(np.negative(e, out=e), out=e)
+        p = np.where(t >= 0, 1.0, e)
+        p /= 1 + e
         if self.loss == "log":
-            return (np.maximum(t, 0) + np.log1p(e)) @ self.totals - t @ self.positives, p
+            softplus = np.log1p(e, out=e)
+            softplus += np.maximum(t, 0)
+            return softplus @ self.totals - t @ self.positives, p
         return (p * p) @ self.totals - 2 * (p @ self.positives) + self.positives.sum(), p
 
     def newton(self, theta: Floats, p: Floats) -> tuple[Floats, Flags, Floats]:

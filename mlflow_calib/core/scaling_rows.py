@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from mlflow_calib.runtime import Floats
 BOUNDARIES = np.array([1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 1e-1])
 #: Cells of equal width that the range of the log odds is cut into.
 N_CELLS = 4096
+#: Rows looked at first, and rows at a time.
+FEW, BLOCK = 4096, 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class TeachingRows:
         """Effective rows, (sum of weights)^2 / (sum of squared weights), a row."""
         return 1.0 if self.weights is None else len(self.weights) / float(self.weights @ self.weights)
 
+    @cached_property
     def ends(self) -> tuple[float, float]:
         """Smallest and largest log odds."""
         return float(self.x.min()), float(self.x.max())
@@ -72,17 +76,19 @@ class TeachingRows:
 
     def separated(self, at_zero: bool = False) -> bool:
         """Whether every positive scores at least as high as every negative (and, if asked, 0 stands between)."""
-        lowest = np.where(self.outcomes > 0, self.x, np.inf).min()
-        highest = np.where(self.outcomes > 0, -np.inf, self.x).max()
+        lowest, highest = _meeting(self.x[:FEW], self.outcomes[:FEW])
+        if lowest < highest:  # in a few rows already
+            return False
+        lowest, highest = _meeting(self.x, self.outcomes)
         if at_zero:
             return bool(lowest >= 0 >= highest and lowest > highest)
-        return bool(lowest >= highest and self.x.min() < self.x.max())
+        return bool(lowest >= highest and self.ends[0] < self.ends[1])
 
     def boundaries(self) -> Floats:
         """The candidates that move any score, and the smallest; infinite for log odds."""
         if not self.probabilities:
             return np.array([np.inf])
-        moves = _ends(BOUNDARIES) < np.abs(self.x).max()
+        moves = _ends(BOUNDARIES) < max(-self.ends[0], self.ends[1])
         moves[0] = True
         return np.asarray(BOUNDARIES[moves])
 
@@ -112,14 +118,10 @@ class Points:
 
         Sums over these points equal sums over rows up to the third order in the width of a cell.
         """
-        group, place, origin, width = cell_of(rows)
-        size = int(group.max()) + 1
-        totals = np.bincount(group, rows.weights, size)
+        totals, places, squares = _cell_sums(rows)
         held = np.flatnonzero(totals)
-        first, second = (
-            np.bincount(group, power if rows.weights is None else rows.weights * power, size)[held] / totals[held]
-            for power in (place, place * place)
-        )
+        first, second = places[held] / totals[held], squares[held] / totals[held]
+        origin, width = _grid(rows)
         spread = np.sqrt(np.maximum(second - first * first, 0.0))
         two = spread > 1e-7
         means = origin + (held // 2 + first) * width
@@ -132,16 +134,40 @@ class Points:
         return np.asarray(goals[self.outcomes.astype(np.intp)])
 
 
-def cell_of(rows: TeachingRows) -> tuple[npt.NDArray[np.intp], Floats, float, float]:
+def _meeting(x: Floats, outcomes: Floats) -> tuple[float, float]:
+    """Lowest log odds of a positive, and highest of a negative."""
+    positive = outcomes > 0
+    return float(np.where(positive, x, np.inf).min()), float(np.where(positive, -np.inf, x).max())
+
+
+def _grid(rows: TeachingRows) -> tuple[float, float]:
+    """Origin and width of the cells."""
+    origin, highest = rows.ends
+    return origin, max((highest - origin) / N_CELLS, float(np.finfo(float).tiny))
+
+
+def cell_of(rows: TeachingRows, part: slice = slice(None)) -> tuple[npt.NDArray[np.intp], Floats, float, float]:
     """Twice the cell plus the outcome of each row, its place in the cell, and the cells' origin and width."""
-    origin = float(rows.x.min())
-    width = max((float(rows.x.max()) - origin) / N_CELLS, float(np.finfo(float).tiny))
-    place = (rows.x - origin) / width
+    origin, width = _grid(rows)
+    place = (rows.x[part] - origin) / width
     group = place.astype(np.intp)
     place -= group
     group *= 2
-    group += rows.outcomes > 0
+    group += rows.outcomes[part] > 0
     return group, place, origin, width
+
+
+def _cell_sums(rows: TeachingRows) -> Floats:
+    """Weights, places and squared places summed over each cell and outcome, a block of rows at a time."""
+    sums = np.zeros((3, 2 * N_CELLS + 2))
+    for start in range(0, len(rows.x), BLOCK):
+        part = slice(start, start + BLOCK)
+        group, place, _, _ = cell_of(rows, part)
+        weights = None if rows.weights is None else rows.weights[part]
+        for power, column in enumerate((None, place, place * place)):
+            weighted = column if weights is None else weights if column is None else weights * column
+            sums[power] += np.bincount(group, weighted, sums.shape[1])
+    return sums
 
 
 def clipped(x: Floats, boundaries: Floats) -> Floats:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mlflow_calib import runtime
 from mlflow_calib.core.clean_rows import CleanRows
+from mlflow_calib.core.columns import column, is_missing
 from mlflow_calib.core.labels import Index, Label, Labels, binary_classes, column_classes, factorize, plain
 from mlflow_calib.core.labels import indicators as indicator_columns
 from mlflow_calib.core.reductions import FREE_SUMS, REDUCTIONS, reduce_scores
@@ -24,6 +25,8 @@ __all__ = ["REDUCTIONS", "CleanRows", "check_choice", "clean_rows", "clean_unlab
 
 Floats = runtime.Floats
 SCORE_KINDS = ("probability", "logit")
+#: Squares of larger log odds, and sums of them, are no floats. Probabilities end at 745.
+LARGEST_LOGIT = 1e100
 
 
 def clean_rows(
@@ -35,6 +38,7 @@ def clean_rows(
     positive_class: Any = None,
     score_kind: str = "probability",
     sample_weight: Any = None,
+    free_sums: bool = False,
 ) -> CleanRows:
     """Check scores and labels once, and give them the one form the mathematics takes.
 
@@ -55,6 +59,8 @@ def clean_rows(
     score_kind : {"probability", "logit"}
     sample_weight : array_like, shape (n,), optional
         Finite numbers of at least 0, not all 0; only their proportions matter.
+    free_sums : bool
+        Whether rows of several probabilities need not sum to one, as calibrated ones do not.
 
     Returns
     -------
@@ -79,12 +85,14 @@ def clean_rows(
     check_choice("reduction", reduction, REDUCTIONS)
     check_choice("score_kind", score_kind, SCORE_KINDS)
     problems: list[str] = []
-    array, n_clipped = _scores(scores, reduction, score_kind, problems)
-    n_columns = np.shape(scores)[-1] if np.ndim(scores) else 0
+    free_sums = free_sums or reduction in FREE_SUMS
+    array, n_clipped = _scores(scores, reduction, score_kind, problems, free_sums)
+    shape = _shape(scores)
+    n_columns = shape[-1] if shape else 0
     if reduction == "multi-label":
         given = _Given(*indicator_columns(labels, classes, n_columns, problems))
     else:
-        given = _label_codes(labels, reduction, classes, positive_class, np.ndim(scores), n_columns, problems)
+        given = _label_codes(labels, reduction, classes, positive_class, len(shape), n_columns, problems)
     if reduction != "binary" and positive_class is not None:
         problems.append(f"positive_class belongs to binary problems; leave it out, got {positive_class!r}")
     problems += column_problems(scores, given.classes)
@@ -109,9 +117,12 @@ def clean_unlabeled(
         For scores outside their domain, or of another number of columns.
     """
     problems: list[str] = []
-    array, n_clipped = _scores(scores, reduction, score_kind, problems)
-    if not problems and array.ndim == 2 and array.shape[1] != len(classes):
-        problems.append(f"scores must have the {len(classes)} columns of the labelled ones, got {array.shape[1]}")
+    shape = _shape(scores)
+    if len(shape) == 2 and shape[1] != len(classes):
+        problems.append(f"scores must have the {len(classes)} columns of the labelled ones, got {shape[1]}")
+    array, n_clipped = (
+        (np.empty(0), 0) if problems else _scores(scores, reduction, score_kind, problems, reduction in FREE_SUMS)
+    )
     if not problems and not len(array):
         problems.append("scores must hold at least one row, got none")
     problems += column_problems(scores, classes)
@@ -154,11 +165,14 @@ def key_order(keys: Any, n: int) -> Index:
     >>> key_order(["c", "a", "b"], 3).tolist()
     [1, 2, 0]
     """
-    array = np.asarray(keys)
+    array = column(keys, "keys")
     if array.shape != (n,):
         raise InvalidInputError(f"keys must be one a row, shape ({n},), got shape {array.shape}")
-    if array.dtype.kind in "fmM" and np.isnan(array).any():
-        raise InvalidInputError(f"keys must not be missing; {np.count_nonzero(np.isnan(array))} of {n} rows have none")
+    missing = _missing_rows(array)
+    if len(missing):
+        raise InvalidInputError(
+            f"keys must not be missing; {len(missing)} of {n} rows have none, first {missing[:3].tolist()}"
+        )
     try:
         order = np.argsort(array, kind="stable")
     except TypeError as error:
@@ -171,14 +185,28 @@ def key_order(keys: Any, n: int) -> Index:
     return order
 
 
+def _missing_rows(array: npt.NDArray[Any]) -> Index:
+    if array.dtype.kind in "fmMc":
+        return np.flatnonzero(np.isnan(array))
+    return np.flatnonzero([is_missing(value) for value in array.tolist()] if array.dtype == object else [])
+
+
 def check_choice(name: str, given: Any, allowed: Sequence[Any]) -> None:
     """Refuse a value that is not among the allowed ones."""
-    if given not in allowed:
+    if not (given is None or isinstance(given, str)) or given not in allowed:
         raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {given!r}")
 
 
-def _scores(scores: Any, reduction: str, score_kind: str, problems: list[str]) -> tuple[Floats, int]:
-    shape = np.shape(scores)
+def _shape(scores: Any) -> tuple[int, ...]:
+    """Shape of scores; () of rows of unlike lengths, which are refused further on."""
+    try:
+        return np.shape(scores)
+    except ValueError:
+        return ()
+
+
+def _scores(scores: Any, reduction: str, score_kind: str, problems: list[str], free_sums: bool) -> tuple[Floats, int]:
+    shape = _shape(scores)
     if reduction != "binary" and (len(shape) != 2 or shape[1] < (1 if reduction == "multi-label" else 2)):
         least = "" if reduction == "multi-label" else " with K at least 2"
         problems.append(f"{reduction} scores must have shape (n, K){least}, got {shape}")
@@ -187,10 +215,25 @@ def _scores(scores: Any, reduction: str, score_kind: str, problems: list[str]) -
     else:
         n_columns = None if len(shape) < 2 else 2 if reduction == "binary" else shape[1]
         try:
-            return runtime.clean_scores(scores, n_columns, score_kind, sums=reduction not in FREE_SUMS)
-        except (TypeError, ValueError) as error:
+            array, n_clipped = runtime.clean_scores(scores, n_columns, score_kind, sums=not free_sums)
+        except ValueError as error:
             problems.append(f"scores: {error}")
+        else:
+            if score_kind == "logit":
+                _check_log_odds(array, problems)
+            return array, n_clipped
     return np.empty(0), 0
+
+
+def _check_log_odds(array: Floats, problems: list[str]) -> None:
+    huge = np.abs(array) > LARGEST_LOGIT
+    if huge.any():
+        rows = np.flatnonzero(huge if huge.ndim == 1 else huge.any(axis=1))
+        shown = "; ".join(f"row {row}: {array[row].tolist()}" for row in rows[:3])
+        problems.append(
+            f"scores: log odds must lie within {LARGEST_LOGIT} of 0, beyond which their squares overflow; hold them "
+            f"within some hundreds. {len(rows)} of {len(array)} rows do not hold it: {shown}"
+        )
 
 
 def column_problems(scores: Any, classes: Sequence[Any]) -> list[str]:
@@ -219,7 +262,7 @@ def _label_codes(
     else:
         stated, positive = column_classes(seen, classes, n_columns, problems), None
     positions = {name: position for position, name in enumerate(stated)}
-    codes = np.array([positions.get(value, -1) for value in seen.values], dtype=np.intp)[seen.codes]
+    codes = np.array([*(positions.get(value, -1) for value in seen.values), -1], dtype=np.intp)[seen.codes]
     return _Given(stated, codes, positive)
 
 
@@ -229,12 +272,12 @@ def _labels(labels: Any, problems: list[str]) -> Labels:
     except (TypeError, ValueError) as error:
         problems.append(f"labels: {error}")
         return Labels([], np.empty(0, dtype=np.intp))
-    missing = seen.missing()
+    missing, wrong = seen.missing(), seen.wrong()
     if len(missing):
         problems.append(f"labels must not be missing; {len(missing)} rows are, first {missing[:3].tolist()}")
-        present = np.asarray(labels, dtype=object)[np.setdiff1d(np.arange(len(seen.codes)), missing)]
-        return factorize(present)
-    return seen
+    if wrong:
+        problems.append(f"labels must be texts, whole numbers or booleans, got {seen.shown(wrong)}")
+    return seen.only_labels() if len(missing) or wrong else seen
 
 
 def _check_lengths(n_scores: int, n_labels: int, problems: list[str]) -> None:

@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from mlflow_calib.core.bound_terms import BoundTerms, extrapolated, group_terms, row_terms
+from mlflow_calib.core.columns import is_real
 from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared
+from mlflow_calib.core.levels import check_confidence_level
 from mlflow_calib.core.status import ENOUGH_GROUPS, FEW_ROWS_SHARE, ROWS_A_BIN, groups_for, status
 from mlflow_calib.errors import InvalidInputError
 
@@ -40,8 +42,9 @@ def rows_that_would_settle(
     >>> rows_that_would_settle(s, 0.2)
     200
     """
-    if not 0 < limit_root < math.inf:
-        raise InvalidInputError(f"limit_root must be a positive number, got {limit_root}")
+    if not is_real(limit_root) or not 0 < limit_root < math.inf:
+        raise InvalidInputError(f"limit_root must be a positive number, got {limit_root!r}")
+    check_confidence_level(confidence_level)
     groups = groups_for(s, by_group)
     if s.n == 0 or (groups is not None and groups.H <= 1):
         return None
@@ -96,18 +99,20 @@ def _scaled_terms(terms: BoundTerms, scale: float, n_groups: float | None) -> Bo
 def _scaled_row_terms(s: ErrorStatistics, scale: float) -> BoundTerms:
     centre = debiased_squared(s)
     centre = extrapolated(centre, centre, scale)
-    at_scale = row_terms(s.counts * scale, s.positives * scale, s.outputs)
+    at_scale = row_terms(s.effective_counts * scale, s.effective_positives * scale, s.outputs, s.weighted_shares)
     return replace(at_scale, upper_centre=centre, lower_centre=centre)
 
 
 def _filled(s: ErrorStatistics, scale: float, n_groups: float | None) -> bool:
-    # A bin without a row so far is taken to have one: its share is at most about 1/n.
-    expected = np.maximum(s.counts, 1) * scale
-    rows = s.n * scale
-    few = float(expected[expected < SAFE_ROWS].sum())
+    # A bin without a row so far is taken to have one: its share is at most about 1/n. Weighted rows are what they are
+    # worth.
+    expected = np.maximum(s.effective_counts, 1) * scale
+    rows = s.effective_n * scale
+    few = float(np.maximum(s.shares, 1 / s.effective_n)[expected < SAFE_ROWS].sum())
     enough_groups = n_groups is None or n_groups * scale >= ENOUGH_GROUPS
     seldom_empty = bool((expected >= SELDOM_EMPTY).all())
-    return rows >= ROWS_A_BIN * s.n_bins and few <= FEW_ROWS_SHARE * rows and seldom_empty and enough_groups
+    few_enough = few <= FEW_ROWS_SHARE * (1 + 1e-12)
+    return rows >= ROWS_A_BIN * s.n_bins and few_enough and seldom_empty and enough_groups
 
 
 def smallest(start: int, holds: Callable[[int], bool]) -> int | None:

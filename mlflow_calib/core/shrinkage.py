@@ -1,17 +1,19 @@
 """Bin values between the mean of g and the mean of the labels, by how far the data show g to be wrong.
 
-Beyond the paper: where g is misspecified and data plenty, histogram binning wins by far, elsewhere it loses by far.
-Empirical Bayes takes the better side by itself, and leaves as many values as there are bins.
+Beyond the paper: where g is misspecified and data plenty, histogram binning wins by far, elsewhere it loses by far. An
+average of both, and of smooth corrections of g between them, takes the better side by itself, and leaves as many values
+as there are bins.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from mlflow_calib.core.averaged_fits import averaged_differences
 from mlflow_calib.core.scores import check_choice
 from mlflow_calib.runtime import Floats
 
-PRIORS = ("binomial", "constant")
+RULES = ("averaged", "constant")
 
 
 def shrunk_values(
@@ -19,9 +21,9 @@ def shrunk_values(
     counts: Floats,
     label_sums: Floats,
     effective_counts: Floats | None = None,
-    prior: str = "binomial",
+    rule: str = "averaged",
 ) -> Floats:
-    r"""Values of the bins: the means of g, each moved towards the mean label of its bin, non-decreasing.
+    r"""Values of the bins: the means of g, moved towards the mean labels, non-decreasing.
 
     Parameters
     ----------
@@ -33,8 +35,7 @@ def shrunk_values(
         Sum of the labels, or of weight times label, ybar_j = label_sums_j / counts_j.
     effective_counts : ndarray, shape (B,), optional
         Effective rows n_j of each bin, (sum of weights)^2 / (sum of squared weights); by default ``counts``.
-
-    prior : {"binomial", "constant"}
+    rule : {"averaged", "constant"}
         See the notes.
 
     Returns
@@ -42,38 +43,47 @@ def shrunk_values(
     ndarray of float64, shape (B,)
         In [0, 1], non-decreasing. Neighbours that were pooled are equal, hence one bin: see :func:`joined`.
 
+    Raises
+    ------
+    InvalidInputError
+        For an unknown rule.
+
     Notes
     -----
+    "averaged": gbar_j plus the average of six fits to ybar_j - gbar_j: nothing, polynomials of degree 0 to 3 in the
+    log odds of gbar, and the difference itself, weighted by their estimated risks, see
+    :func:`mlflow_calib.core.averaged_fits.averaged_differences`. Bins learn from one another along a smooth error of g,
+    which counts where they are many, and from their own labels alone where its error is not smooth.
+
+    "constant": empirical Bayes with one prior variance tau^2, that of :func:`prior_variance`, for all bins,
+
     .. math::
-        v_j = \bar g_j + \frac{\tau_j^2}{\tau_j^2 + \bar g_j (1 - \bar g_j) / n_j} (\bar y_j - \bar g_j), \qquad
-        \sum_j w_j \tau_j^2 = \tau^2,
+        v_j = \bar g_j + \frac{\tau^2}{\tau^2 + \bar g_j (1 - \bar g_j) / n_j} (\bar y_j - \bar g_j).
 
-    with tau^2 of :func:`prior_variance`, then made non-decreasing by pooling neighbours that fall (their mean, weighted
-    by ``counts``), which is the nearest non-decreasing sequence in weighted squares.
-
-    "constant": tau_j = tau. "binomial": tau_j^2 in proportion to gbar_j (1 - gbar_j), so that all bins weigh g like
-    the same number of rows, m = gbar_j (1 - gbar_j) / tau_j^2. Bins near 0 and 1, which can hardly be wrong, then do
-    not dilute the prior of those between. The two agree where gbar_j (1 - gbar_j) is the same in all bins.
-    docs/families.md has the figures of both.
+    Both are then clipped to [0, 1] and made non-decreasing by pooling neighbours that fall (their mean, weighted by
+    ``counts``), which is the nearest non-decreasing sequence in weighted squares. docs/families.md has the figures of
+    both.
 
     Examples
     --------
-    Where labels agree with g within their noise nothing moves; with many rows they win:
+    Where labels agree with g nothing moves; with many rows they win:
 
     >>> import numpy as np
-    >>> shrunk_values(np.array([0.2, 0.6]), np.array([10, 10]), np.array([1, 7])).tolist()
+    >>> shrunk_values(np.array([0.2, 0.6]), np.array([10, 10]), np.array([2, 6])).round(3).tolist()
     [0.2, 0.6]
     >>> shrunk_values(np.array([0.2, 0.6]), np.array([9000, 9000]), np.array([3600, 6300])).round(3).tolist()
     [0.4, 0.7]
     """
-    check_choice("prior", prior, PRIORS)
+    check_choice("rule", rule, RULES)
     shares, differences, variances = _bins(means, counts, label_sums, effective_counts)
-    spreads = means * (1 - means) if prior == "binomial" else np.ones_like(means)
-    average = float(shares @ spreads)
-    tau_squared = _tau_squared(shares, differences, variances) * spreads / (average if average > 0 else 1.0)
-    total = tau_squared + variances
-    kept = np.divide(tau_squared, total, out=np.zeros_like(total), where=total > 0)
-    return pool_adjacent(np.clip(means + kept * differences, 0.0, 1.0), shares)
+    if rule == "averaged":
+        rows = counts if effective_counts is None else effective_counts
+        moved = averaged_differences(means, shares, np.where(counts > 0, rows, 0.0), differences)
+    else:
+        tau_squared = _tau_squared(shares, differences, variances)
+        total = tau_squared + variances
+        moved = differences * np.divide(tau_squared, total, out=np.zeros_like(total), where=total > 0)
+    return pool_adjacent(np.clip(means + moved, 0.0, 1.0), shares)
 
 
 def prior_variance(means: Floats, counts: Floats, label_sums: Floats, effective_counts: Floats | None = None) -> float:

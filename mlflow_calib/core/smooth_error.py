@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
+from mlflow_calib.core.columns import is_real
 from mlflow_calib.core.error_statistics import Floats
 from mlflow_calib.core.judged_pairs import pairs_of
 from mlflow_calib.errors import InvalidInputError
@@ -63,7 +64,7 @@ def smooth_calibration_error_at(outputs: Any, outcomes: Any, width: float, *, sa
     >>> round(smooth_calibration_error_at([0.3, 0.7], [1, 1], 0.1), 3)  # far apart: |.7| / 2 + |.3| / 2
     0.5
     """
-    if not 0 < width < np.inf:
+    if not is_real(width) or not 0 < width < np.inf:
         raise InvalidInputError(f"width must be a positive number, got {width}")
     return _smoothed(fft.dct(residual_cells(outputs, outcomes, sample_weight), type=2, norm="ortho"), width)
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from mlflow_calib.core.bound_terms import FEW_ROWS
-from mlflow_calib.core.error_statistics import ErrorStatistics, GroupMoments
+from mlflow_calib.core.error_statistics import ErrorStatistics
+from mlflow_calib.core.group_moments import GroupMoments
 from mlflow_calib.errors import InvalidInputError
 
 #: Bins of few rows may hold this share of the rows.

@@ -99,8 +99,12 @@ class BinSums:
             masses = counts.astype(np.float64)
             return cls(counts, masses, masses, total(column))
         masses = total(rows.weights)
-        squares = total(rows.weights**2)
-        effective = np.divide(masses**2, squares, out=np.zeros_like(masses), where=held)
+        effective = np.zeros_like(masses)
+        if held.any():  # in units of the bin's largest weight, as squares of tiny ones are 0
+            largest = np.maximum.reduceat(rows.weights, starts[held])
+            relative = rows.weights / np.repeat(largest, counts[held])
+            effective[held] = np.add.reduceat(relative, starts[held]) ** 2
+            effective[held] /= np.add.reduceat(relative**2, starts[held])
         return cls(counts, masses, effective, total(rows.weights * column))
 
     @property

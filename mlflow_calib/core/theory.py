@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mlflow_calib.core.binning import BinningScheme, check_n_bins
-from mlflow_calib.errors import InvalidInputError
+from mlflow_calib.core.columns import numbers
+from mlflow_calib.core.levels import check_confidence_level
+from mlflow_calib.errors import InvalidInputError, raise_problems
 
 Floats = npt.NDArray[np.float64]
 
@@ -87,7 +88,12 @@ def well_balancedness(scheme: BinningScheme, scores: npt.ArrayLike) -> WellBalan
     >>> well_balancedness(equal_width(scores, 2), scores).alpha  # 1 of 8 rows in one of 2 bins
     4.0
     """
-    rows = np.asarray(scores, dtype=np.float64)
+    if not isinstance(scheme, BinningScheme):
+        raise InvalidInputError(f"scheme must be a BinningScheme, got {type(scheme).__name__}")
+    problems: list[str] = []
+    rows = numbers(scores, "scores", problems)
+    if rows is None:
+        raise_problems(problems)
     if rows.ndim != 1 or not rows.size or not np.isfinite(rows).all():
         raise InvalidInputError(f"scores must be at least one finite number, shape (n,), got shape {rows.shape}")
     masses = np.bincount(scheme.index(rows), minlength=scheme.n_bins) / len(rows)
@@ -124,7 +130,5 @@ def rows_for_balance(n_bins: int, confidence_level: float = 0.95) -> int:
     (212, 3041)
     """
     check_n_bins(n_bins)
-    failure: Any = 1 - confidence_level
-    if not 0 < failure <= 0.5:
-        raise InvalidInputError(f"confidence_level must lie in [0.5, 1), got {confidence_level}")
-    return math.ceil(4 * n_bins * math.log(n_bins / failure))
+    check_confidence_level(confidence_level)
+    return math.ceil(4 * n_bins * math.log(n_bins / (1 - confidence_level)))

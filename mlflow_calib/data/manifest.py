@@ -119,7 +119,7 @@ class Manifest:
             problems += [
                 p for role, one in document["files"].items() for p in field_problems(one, _FILE, f"files.{role}")
             ]
-            problems += _column_problems(document)
+            problems += _column_problems(document) + _champion_problems(document["champion"])
         if problems:
             raise_problems([f"{where}: {problem}; run its step again" for problem in problems], DataError)
         return cls(**{name: document[name] for name in kinds}, uri=uri)
@@ -185,6 +185,12 @@ def _column_problems(document: Mapping[str, Any]) -> list[str]:
     if columns != [f"score_{one}" for one in scored]:
         problems.append(f"score_columns must be {[f'score_{one}' for one in scored]}, got {columns!r}")
     return problems
+
+
+def _champion_problems(champion: Mapping[str, Any] | None) -> list[str]:
+    """A champion that was scored and has no version: it would pass for one that is not set yet."""
+    told = champion is not None and champion.get("version") is None and champion.get("uri") is not None
+    return ["champion.version must name the registered version that was scored, got None"] if told else []
 
 
 def read_manifest(

@@ -80,9 +80,14 @@ class Contender:
     values: tuple[Floats, ...] | None = None
 
     @property
+    def binned(self) -> bool:
+        """Whether the model says one value a bin."""
+        return self.values is not None
+
+    @property
     def is_lower_bound(self) -> bool:
         """Whether the error of the binned outputs is only a lower bound of the model's own."""
-        return self.values is None
+        return not self.binned
 
 
 def calibrated(calibrator: Calibrator) -> Contender:

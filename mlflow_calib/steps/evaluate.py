@@ -48,6 +48,8 @@ def evaluate(
     """Estimate candidate, base model, rival and champion on the same rows, and leave the evidence record.
 
     Nothing is scored again: the candidate is the column of base scores put through the calibrator of the logged model.
+    Memory holds a batch of rows and sums; for AUC, but of marginal, also the continuous outputs, 8 bytes a row of the
+    base model and of a champion that is binned like it, and twice that while one is sorted.
 
     Parameters
     ----------

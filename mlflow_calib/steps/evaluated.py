@@ -63,6 +63,10 @@ def build_record(
         champion=_champion_facts(server, manifest) if evaluation.compares else None,
         data=data,
         estimates={name: _entry(one, sums.models[name], policy) for name, one in contenders.items()},
+        ranking={
+            name: sums.rankings[name].figures(sums.models[name].statistics, binned=one.binned)
+            for name, one in contenders.items()
+        },
         comparisons=sums.comparisons(data["n_groups"]),
         recalibration_overlap=evaluation.shared,
         base_training_overlap=manifest.overlap["base_training"],
@@ -151,6 +155,7 @@ def metrics_of(record: Mapping[str, Any]) -> dict[str, float | None]:
             "calibration_error_noise_floor": entry["noise_floor"],
             "mse": entry["mse"],
             "log_loss": entry["log_loss"],
+            **((record.get("ranking") or {}).get(model) or {}),
         }
         metrics |= {f"{prefix}{name}": value for name, value in named.items()}
     metrics |= {name: one["mean"] for name, one in record["comparisons"].items() if one is not None}

@@ -1,4 +1,4 @@
-"""What the rows of an evaluation add up to, batch by batch: memory holds a batch and the sums.
+"""What the rows of an evaluation add up to, batch by batch: memory holds a batch and the sums, for AUC 8 bytes a row.
 
 Candidate, base model, histogram-binning rival and champion see every row once, in the same batches.
 """
@@ -19,6 +19,7 @@ from mlflow_calib.core.paired import PairedDifference, PairedSums
 from mlflow_calib.errors import DataError
 from mlflow_calib.steps.contenders import Batch, Contender
 from mlflow_calib.steps.judged_rows import JudgedRows
+from mlflow_calib.steps.ranking_sums import RankingSums
 
 #: Models that the candidate is compared with: by squared loss all, by log loss and calibration error these two.
 COMPARED, COMPARED_FURTHER = ("champion", "base", "rival"), ("champion", "base")
@@ -60,12 +61,15 @@ class Sums:
         By comparison.
     slices : dict of ModelSums
         Of the candidate, by the slice: (column, value) pairs.
+    rankings : dict of RankingSums
+        By contender; continuous outputs that are no marginal ones keep 8 bytes a row.
     """
 
     models: Mapping[str, ModelSums]
     jackknife: Mapping[str, JackknifeSums]
     paired: Mapping[str, PairedSums | PairedLossSums]
     slices: Mapping[Any, ModelSums] = field(default_factory=dict)
+    rankings: Mapping[str, RankingSums] = field(default_factory=dict)
 
     def merge(self, other: Sums) -> Sums:
         """Sums of the rows of both; a slice may have rows in one of them alone."""
@@ -74,6 +78,7 @@ class Sums:
             _merged(self.jackknife, other.jackknife),
             _merged(self.paired, other.paired),
             _merged(self.slices, other.slices),
+            _merged(self.rankings, other.rankings),
         )
 
     @property
@@ -133,8 +138,7 @@ def _of_batch(contenders: Mapping[str, Contender], batch: Batch, slices: Any) ->
     compared = [name for name in ("candidate", *COMPARED_FURTHER) if name in contenders]
     paired: dict[str, PairedSums | PairedLossSums] = {
         f"mse_increase_over_{other}": PairedSums.from_rows(squares["candidate"], squares[other], groups=batch.groups)
-        for other in COMPARED
-        if other in contenders
+        for other in filter(contenders.__contains__, COMPARED)
     }
     paired |= {
         f"log_loss_increase_over_{other}": PairedLossSums.from_rows(logs["candidate"], logs[other], batch.groups)
@@ -145,6 +149,7 @@ def _of_batch(contenders: Mapping[str, Contender], batch: Batch, slices: Any) ->
         jackknife={name: _jackknife(contenders[name], rows[name], batch.blocks) for name in compared},
         paired=paired,
         slices={} if slices is None else _sliced(contenders["candidate"], rows["candidate"], batch, slices),
+        rankings={name: RankingSums.from_rows(own, binned=contenders[name].binned) for name, own in rows.items()},
     )
 
 

@@ -19,14 +19,8 @@ from mlflow_calib.errors import InvalidInputError, raise_problems
 from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.score_rows import ScoredFile, ScoreJob, score_table
-from mlflow_calib.steps.scored_models import (
-    Champion,
-    ScoredModel,
-    base_model,
-    champion_model,
-    model_facts,
-    server_for,
-)
+from mlflow_calib.steps.scored_champion import Champion, champion_model
+from mlflow_calib.steps.scored_models import ScoredModel, base_model, model_facts, server_for
 
 
 def score(
@@ -74,7 +68,8 @@ def score(
         column ``score_<class>``; the classes of a model that does not say them; how it gives scores, as `load_scorer`
         takes it.
     champion
-        Model scored on the same rows, such as ``models:/flights@champion``; an alias that is not set is recorded.
+        Registered version scored on the same rows, such as ``models:/flights@champion``; an alias that is not set is
+        recorded.
     split, as_of
         As `split` takes them; rows outside the periods of a split by time are dropped and counted.
     drop_unlabelled

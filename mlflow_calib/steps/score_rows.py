@@ -23,7 +23,8 @@ from mlflow_calib.data.row_problems import RowProblems, UnknownLabels, check_sco
 from mlflow_calib.data.tables import Table, check_columns, iter_tables, to_frame
 from mlflow_calib.data.times import covered, inside, moments, one_clock
 from mlflow_calib.errors import DataError, ModelError
-from mlflow_calib.steps.scored_models import Champion, ScoredModel
+from mlflow_calib.steps.scored_champion import Champion
+from mlflow_calib.steps.scored_models import ScoredModel
 
 Mask = npt.NDArray[np.bool_]
 

@@ -1,8 +1,7 @@
-"""The models a table is scored with: the base model, and the champion that stands beside it."""
+"""The base model a table is scored with, and what every scored model is: its columns, and its scores by class."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,10 @@ import numpy.typing as npt
 from mlflow_calib import runtime
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
-from mlflow_calib.flavor.registry import champion_version, registered_model_exists
-from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.score_classes import choose_positive, require_distinct_words, score_columns
 
 Floats = npt.NDArray[np.float64]
-log = logging.getLogger(__name__)
-_ALIAS = re.compile(r"models:/(?P<name>[^@/]+)@(?P<alias>[^/@]+)/?$")
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+-]+:/")
 
 
@@ -37,15 +33,6 @@ class ScoredModel:
     input_columns: tuple[str, ...]
     score_columns: tuple[str, ...]
     score: Callable[[Any], tuple[Floats, ...]]
-
-
-@dataclass(frozen=True)
-class Champion:
-    """The champion as the manifest describes it; ``model`` is None where none is set, or it is the base model."""
-
-    facts: dict[str, Any] | None
-    model: ScoredModel | None = None
-    is_base: bool = False
 
 
 def base_model(
@@ -77,39 +64,7 @@ def base_model(
     positive = choose_positive(scorer.classes, positive_class)
     require_distinct_words(scorer.classes)
     columns = score_columns(scorer.classes, positive)
-    return _scored(resolved, scorer, feature_columns, scorer.classes, positive, *columns), positive
-
-
-def champion_model(
-    server: MlflowServer | None,
-    uri: str | None,
-    base: ScoredModel,
-    positive: Any,
-    *,
-    base_score: str,
-    feature_columns: Sequence[str] | None,
-) -> Champion:
-    """The champion: not asked for, not set yet, the base model itself, another raw model, or one of ours.
-
-    The alias is resolved to its version here, once. A champion that cannot be scored is an error: comparisons with it
-    would be missing, and a missing comparison blocks.
-    """
-    if not uri:
-        return Champion(None)
-    alias, pinned = _pin(server, uri)
-    if pinned is None:
-        return Champion({"alias": alias["alias"], "name": alias["name"], "version": None})
-    resolved = resolve_model(server, pinned)
-    columns = score_columns(base.scorer.classes, positive, "champion_score")
-    outputs = columns if resolved.kind == "raw" else score_columns(base.scorer.classes, positive, "champion_output")
-    facts = {**model_facts(resolved), "alias": alias.get("alias"), "kind": resolved.kind}
-    facts |= {"recalibration_keys": resolved.recalibration_keys, "score_columns": columns, "output_columns": outputs}
-    if resolved.digest == base.resolved.digest:
-        return Champion(facts, is_base=True)
-    scorer = load_scorer(resolved, base_score, base.scorer.classes, feature_columns)
-    _require_same_classes(resolved, scorer, base, positive)
-    own = dict.fromkeys((*columns, *outputs))
-    return Champion(facts, _scored(resolved, scorer, feature_columns, base.scorer.classes, positive, *own))
+    return scored(resolved, scorer, feature_columns, scorer.classes, positive, *columns), positive
 
 
 def model_facts(resolved: ResolvedModel) -> dict[str, Any]:
@@ -125,34 +80,7 @@ def server_for(server: MlflowServer | None, *uris: str | None) -> MlflowServer |
     return MlflowServer.from_environment()
 
 
-def _pin(server: MlflowServer | None, uri: str) -> tuple[dict[str, str], str | None]:
-    found = _ALIAS.match(uri)
-    if found is None or server is None:
-        return {}, uri
-    with connected(server) as client:
-        version = champion_version(client, found["name"], found["alias"])
-        if version is None and not registered_model_exists(client, found["name"]):
-            log.warning("there is no registered model %r yet, so no champion to compare with", found["name"])
-    return found.groupdict(), None if version is None else f"models:/{found['name']}/{version}"
-
-
-def _require_same_classes(resolved: ResolvedModel, scorer: Scorer, base: ScoredModel, positive: Any) -> None:
-    calibrator = resolved.calibrator or {}
-    own = calibrator.get("positive_class", positive)
-    said = "" if positive is None else f" with {positive!r} positive"
-    has = "" if positive is None else f" with {own!r}"
-    if set(scorer.classes) != set(base.scorer.classes) or own != positive:
-        raise ModelError(
-            f"champion {resolved.uri} must have the classes of the base model, {list(base.scorer.classes)}{said}, "
-            f"and has {list(scorer.classes)}{has}; name another champion"
-        )
-    if calibrator.get("reduction") == "multi-label":
-        raise ModelError(
-            f"champion {resolved.uri} must give one class a row, and is multi-label; name another champion"
-        )
-
-
-def _scored(
+def scored(
     resolved: ResolvedModel,
     scorer: Scorer,
     feature_columns: Sequence[str] | None,

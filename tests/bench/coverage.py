@@ -243,8 +243,10 @@ def main() -> None:
     n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     outcomes, thin = simulate(n_draws)
     from tests.bench.coverage_page import page
+    from tests.bench.unbiased import distances
+    from tests.bench.unbiased import table as unbiased_table
 
-    text = page(outcomes, thin, n_draws, HEAD, _line)
+    text = page(outcomes, thin, n_draws, HEAD, _line, unbiased_table(list(distances())))
     print(text)
     PAGE.write_text(text, encoding="utf-8")
 

@@ -236,8 +236,9 @@ def test_a_class_that_no_label_names() -> None:
     y = np.where(y == 3, 0, y)
     with pytest.raises(AssertionError):
         reference.PlattBinnerMarginalCalibrator(len(p), 10).train_calibration(p, y)
-    with pytest.warns(CalibrationWarning, match="no row of the class"):
+    with pytest.warns(CalibrationWarning) as caught:
         ours = fit_calibrator(p, y, reduction="marginal", n_bins=10, parts="shared")
+    assert "no row of the class" in str(caught[0].message)
     assert ours.maps[3].flags == ("class-absent",)
     others = fit_calibrator(p[:, 1], (y == 1).astype(int), n_bins=10, parts="shared")
     assert ours.maps[1].values.tolist() == others.maps[0].values.tolist()

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mlflow_calib.core.binning import BinningScheme, distinct, edges_at, equal_width, uniform_mass
+from mlflow_calib.core.binning import BinningScheme, distinct, equal_width, uniform_mass
+from mlflow_calib.core.cuts import edges_at, uniform_mass_cuts
 from mlflow_calib.errors import InvalidInputError
 
 RealData = Callable[[str], Path]
@@ -112,3 +113,15 @@ def test_reference_figures(real_data: RealData, name: str, bins: int, plugin: fl
     assert np.sum(weights * (outputs - means) ** 2) == pytest.approx(plugin, abs=5e-9)
     weights, outputs, means = bin_means(scores, labels, equal_width(scores, 15))
     assert np.sum(weights * np.abs(outputs - means)) == pytest.approx(ece, abs=5e-7)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 40])
+@pytest.mark.parametrize("grid", [3, 50, 10**6])
+@pytest.mark.parametrize("times", [1, 2])
+def test_cuts_of_rows_are_those_of_weights_of_one(n_bins: int, grid: int, times: int) -> None:
+    """A value that stands alone among the first spares the look at all runs of equal ones."""
+    rng = np.random.default_rng(grid)
+    for n in (1, 5, 30, 3_000):
+        ordered = np.sort(np.repeat(rng.integers(grid, size=n) / grid, times))
+        weighted = uniform_mass_cuts(ordered, n_bins, np.ones(len(ordered)))
+        assert uniform_mass_cuts(ordered, n_bins).tolist() == weighted.tolist()

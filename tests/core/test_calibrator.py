@@ -401,9 +401,13 @@ def test_wrong_words(options: dict[str, Any], part: str) -> None:
 
 
 def test_fewer_rows_than_bins() -> None:
-    calibrator, message = only_warning(lambda: fit_calibrator([0.2, 0.6, 0.4], [0, 1, 1], n_bins=10))
+    with pytest.warns(CalibrationWarning) as caught:
+        calibrator = fit_calibrator([0.2, 0.6, 0.4], [0, 1, 1], n_bins=10)
     assert calibrator.n_bins_effective == 3
-    assert "fewer-bins" in message
+    rows, bins = (str(one.message) for one in caught)
+    assert "few-rows" in rows
+    assert "fewer-bins" in bins
+    assert {one.filename for one in caught} == {__file__}
 
 
 def test_a_good_fit_is_silent_and_cannot_be_changed() -> None:

@@ -75,8 +75,8 @@ def test_batches_in_any_order_give_the_estimate_on_all_rows(reduction, grouped):
         np.testing.assert_array_equal(mine.outputs, theirs.outputs)
         assert (mine.group_moments is not None) == grouped
     for field in dataclasses.fields(whole.terms):
-        expected = np.asarray(getattr(whole.terms, field.name), dtype=float)
-        np.testing.assert_allclose(getattr(finished.terms, field.name), expected, rtol=1e-9, atol=1e-15)
+        mine, expected = (np.asarray(getattr(terms, field.name), float) for terms in (finished.terms, whole.terms))
+        np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-15)
 
 
 def test_mse_is_the_mean_over_rows_and_classes():

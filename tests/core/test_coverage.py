@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from mlflow_calib.core.bound_terms import row_terms
-from mlflow_calib.core.error_statistics import debiased_squared_of
+from mlflow_calib.core.error_statistics import plugin_squared_of
 from tests.bench.coverage import class_statistics, group_terms_of_draws, of_classes, of_groups, of_rows
 from tests.bench.populations import chunks, class_settings, group_settings, rows_settings
+from tests.bench.unbiased import distance, squares_of_classes, squares_of_rows
 
 ROWS, GROUPS, CLASSES = rows_settings(), group_settings(), class_settings()
 #: Simulated in full by the bench; here those that are quick.
@@ -57,30 +58,24 @@ def test_marginal_bounds_of_dependent_classes_cover_and_are_narrower_than_withou
 @pytest.mark.parametrize("name", ROWS)
 def test_mean_of_the_debiased_square_is_the_truth(name):
     """20,000 draws: within 4 standard errors."""
-    population = ROWS[name]
-    counts, positives = population.draw(np.random.default_rng([20, len(name)]), 20_000)
-    squares = debiased_squared_of(counts, positives, population.u)
-    error = max(float(squares.std(ddof=1)) / math.sqrt(20_000), 1e-12)
-    assert abs(squares.mean() - population.theta) < 4 * error
+    assert abs(distance(ROWS[name], squares_of_rows, [20, len(name)])) < 4
 
 
-@pytest.mark.parametrize("name", QUICK_CLASSES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_mean_of_the_debiased_square_over_classes_is_the_truth(name):
     population = CLASSES[name]
-    n_classes, n_bins = population.u.shape
-    inside = np.zeros((len(population.bins), n_classes * n_bins))
-    for k in range(n_classes):
-        inside[np.arange(len(inside)), k * n_bins + population.bins[:, k]] = 1
-    rng, squares = np.random.default_rng([21, len(name)]), []
-    for size in chunks(20_000, 5_000):
-        cells = population.cells(rng, size)
-        n = (cells.sum(axis=2) @ inside).reshape(size, n_classes, n_bins)
-        k = np.stack([cells[:, :, c] @ inside[:, c * n_bins : (c + 1) * n_bins] for c in range(n_classes)], axis=1)
-        squares.append(debiased_squared_of(n, k, population.u).mean(axis=1))
-    found = np.concatenate(squares)
-    assert abs(found.mean() - population.theta) < 4 * found.std(ddof=1) / math.sqrt(20_000)
-    statistics, _ = class_statistics(population, cells[0])
-    assert [s.n for s in statistics] == [population.n] * n_classes
+    assert abs(distance(population, squares_of_classes, [21, len(name)])) < 4
+    statistics, _ = class_statistics(population, population.cells(np.random.default_rng(0), 1)[0])
+    assert [s.n for s in statistics] == [population.n] * population.n_classes
+
+
+def test_a_biased_square_lies_far_from_the_truth():
+    """The plug-in square of the same draws."""
+
+    def plugin(population, rng, n_draws):
+        return plugin_squared_of(*population.draw(rng, n_draws), population.u)
+
+    assert distance(ROWS["calibrated, B 10, n 1000"], plugin, [20]) > 100
 
 
 @pytest.mark.parametrize("name", ["30 equal groups, calibrated", "30 equal groups, off by up to .1"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlflow_calib as mc
 from mlflow_calib import runtime
 from mlflow_calib.core import fast_index
-from mlflow_calib.core.fast_index import EdgeTable, bin_columns, bin_scores, distinct_values
+from mlflow_calib.core.fast_index import bin_columns, bin_scores, distinct_columns
 
 EDGES = {
     "none": np.empty(0),
@@ -19,6 +20,8 @@ EDGES = {
     "neighbours": np.array([0.25, np.nextafter(0.25, 1), np.nextafter(np.nextafter(0.25, 1), 1)]),
     "from zero on": np.array([0.0, 5e-324, 0.5]),
     "outside": np.array([-0.5, 0.2, 1.0, 1.5]),
+    "below and at a zero with a sign": np.array([-1.5, -1e-300, -0.0, 0.2]),
+    "more than two bytes number": np.linspace(0, 1, 70_000)[1:-1],
 }
 
 
@@ -32,40 +35,61 @@ def test_table_and_search_agree_on_edges_their_neighbours_and_all_between(name):
             inside,
             np.clip(np.nextafter(inside, -1), 0, 1),
             np.clip(np.nextafter(inside, 2), 0, 1),
-            rng.random(2_000),
-            rng.random(2_000) ** 20,
-            1 - rng.random(2_000) ** 20,
+            rng.random(20_000),
+            rng.random(20_000) ** 20,
+            1 - rng.random(20_000) ** 20,
         ]
     )
-    assert np.array_equal(EdgeTable.of(edges).index(scores), runtime.bin_index(scores, edges))
+    searched = np.searchsorted(edges, scores, side="left")
+    assert np.array_equal(runtime.EdgeTable(edges).index(scores + 0.0), searched)
+    assert len(scores) >= runtime.MANY_SCORES
+    assert np.array_equal(runtime.bin_index(scores, edges), searched)
 
 
-def test_columns_in_blocks_agree_with_a_search(monkeypatch):
+@pytest.fixture
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(runtime, "MANY_SCORES", 1_000)
+    monkeypatch.setattr(runtime, "BLOCK", 300)
+    monkeypatch.setattr(fast_index, "TABLES", 2)
+
+
+@pytest.mark.usefixtures("_small_blocks")
+def test_columns_in_blocks_agree_with_a_search():
     rng = np.random.default_rng(1)
     scores = rng.dirichlet([0.3, 1, 2], size=5_000)
     edges = [np.quantile(scores[:, 0], np.arange(1, 20) / 20), np.empty(0), np.array([0.1, 0.2])]
-    searched = bin_columns(scores, edges)
-    monkeypatch.setattr(fast_index, "FEW_SCORES", 10)
-    monkeypatch.setattr(fast_index, "BLOCK", 300)
-    monkeypatch.setattr(fast_index, "_TABLES", 2)
     tabled = bin_columns(scores, edges)
-    assert np.array_equal(searched, tabled)
-    assert all(np.array_equal(tabled[:, k], runtime.bin_index(scores[:, k], edges[k])) for k in range(3))
+    assert all(np.array_equal(tabled[:, k], np.searchsorted(edges[k], scores[:, k])) for k in range(3))
 
 
 def test_logits_are_searched():
-    scores = np.linspace(-5, 5, 30_000)
+    scores = np.linspace(-5, 5, 60_000)
     edges = np.array([-1.0, 0.0, 2.0])
-    assert np.array_equal(bin_scores(scores, edges, "logit"), runtime.bin_index(scores, edges))
+    assert np.array_equal(bin_scores(scores, edges, "logit"), np.searchsorted(edges, scores))
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("n_values", [3, 50, 40_000])
-def test_distinct_values_are_all_found(n_values, late):
+@pytest.mark.parametrize("n_values", [3, 50, 80_000])
+def test_distinct_values_of_all_columns_are_found(n_values, late):
+    """Of values that repeat, of values that show late, and of so many that two bytes do not number them."""
     rng = np.random.default_rng(2)
-    scores = rng.random(n_values)[rng.integers(n_values, size=40_000)]
+    columns = [rng.random(m)[rng.integers(m, size=100_000)] for m in (n_values, 5)]
     if late:
-        scores[-3:] = [0.123, 0.456, 0.123]
-    values, index = distinct_values(scores)
-    assert np.array_equal(values, np.unique(scores))
-    assert np.array_equal(values[index], scores)
+        columns[0][-3:] = [0.123, 0.456, 0.123]
+    scores = np.column_stack(columns)
+    values, index = distinct_columns(scores)
+    for k in range(2):
+        assert np.array_equal(values[k], np.unique(scores[:, k]))
+        assert np.array_equal(values[k][index[:, k]], scores[:, k])
+
+
+@pytest.mark.usefixtures("_small_blocks")
+def test_counts_in_blocks_are_those_of_all_rows():
+    rng = np.random.default_rng(3)
+    outputs = np.array([0.1, 0.3, 0.6])[rng.integers(3, size=(5_000, 2))]
+    labels = (rng.random((5_000, 2)) < outputs).astype(int)
+    estimate = mc.estimate_calibration_error(outputs, labels, reduction="multi-label", bins="distinct")
+    for k, statistics in enumerate(estimate.statistics):
+        held = [outputs[:, k] == value for value in statistics.outputs]
+        assert statistics.counts.tolist() == [int(rows.sum()) for rows in held]
+        assert statistics.positives.tolist() == [int(labels[rows, k].sum()) for rows in held]

@@ -21,10 +21,16 @@ RealData = Callable[[str], Path]
 
 
 def binary(real_data: RealData, name: str) -> tuple[np.ndarray, np.ndarray]:
-    if name == "cifar10":
-        frame = pd.read_parquet(real_data("cifar10_vgg.parquet"))
-        p = frame[[f"p_{k}" for k in range(10)]].to_numpy(float)
+    if name.startswith("cifar"):
+        frame = pd.read_parquet(
+            real_data({"cifar10": "cifar10_vgg", "cifar100": "cifar100_wideresnet"}[name] + ".parquet")
+        )
+        p = frame[[column for column in frame.columns if column.startswith("p_")]].to_numpy(float)
         return p.max(axis=1), (p.argmax(axis=1) == frame["label"]).to_numpy(float)
+    if name.startswith("flares"):
+        frame = pd.read_csv(real_data("solar_flare_c1.csv"))
+        frame = frame[frame[name.removeprefix("flares ")].between(0, 1)]  # NaN and -0.01 say that there is no forecast
+        return frame[name.removeprefix("flares ")].to_numpy(float), frame["label"].to_numpy(float)
     if name == "llm":
         frame = pd.read_parquet(real_data("llm_stated_confidence.parquet"))
         return frame["p"].to_numpy(float), frame["label"].to_numpy(float)
@@ -58,7 +64,10 @@ def test_zeros_and_ones_of_language_models(real_data: RealData) -> None:
     assert fixed > 0.01
 
 
-@pytest.mark.parametrize("name", ["cifar10", "nba", "cells"])
+@pytest.mark.parametrize(
+    "name",
+    ["cifar10", "cifar100", "nba", "cells", *(f"flares {method}" for method in ("NOAA", "AMOS", "ASSA", "NICT"))],
+)
 def test_no_harm_elsewhere(real_data: RealData, name: str) -> None:
     fitted, fixed = mean_errors(*binary(real_data, name))
     assert fitted <= fixed + 1e-4

@@ -1,4 +1,4 @@
-"""Shrunk bin values: hand values, limits, monotonicity, weights."""
+"""Shrunk bin values: hand values, limits, monotonicity, weights, pooling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mlflow_calib.core.shrinkage import joined, pool_adjacent, prior_variance, shrunk_values
+from mlflow_calib.core.shrinkage import RULES, joined, pool_adjacent, prior_variance, shrunk_values
 from mlflow_calib.errors import InvalidInputError
 
 MEANS = np.array([0.2, 0.5, 0.8])
@@ -20,22 +20,11 @@ def test_prior_variance_is_the_debiased_error_of_the_bins() -> None:
     assert prior_variance(MEANS, counts, sums) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("prior", ["constant", "binomial"])
-def test_values_by_hand(prior: str) -> None:
-    """tau^2 is the same for all bins, or in proportion to g(1 - g) with that as its mean over rows."""
+def test_constant_values_by_hand() -> None:
     counts, sums = np.array([100.0, 200, 100]), np.array([40.0, 100, 90])
     tau = prior_variance(MEANS, counts, sums)
-    spread = MEANS * (1 - MEANS)
-    average = 0.25 * 0.16 + 0.5 * 0.25 + 0.25 * 0.16
-    priors = tau * (spread / average if prior == "binomial" else np.ones(3))
-    expected = MEANS + priors / (priors + spread / counts) * (sums / counts - MEANS)
-    assert shrunk_values(MEANS, counts, sums, prior=prior) == pytest.approx(expected)
-
-
-def test_priors_agree_where_all_bins_are_alike() -> None:
-    means, counts, sums = np.array([0.3, 0.3, 0.7]), np.array([50.0, 50, 50]), np.array([5.0, 20, 45])
-    values = [shrunk_values(means, counts, sums, prior=prior) for prior in ("constant", "binomial")]
-    assert values[0] == pytest.approx(values[1])
+    expected = MEANS + tau / (tau + MEANS * (1 - MEANS) / counts) * (sums / counts - MEANS)
+    assert shrunk_values(MEANS, counts, sums, rule="constant") == pytest.approx(expected)
 
 
 def test_few_rows_leave_the_means_and_many_rows_take_the_labels() -> None:
@@ -46,40 +35,44 @@ def test_few_rows_leave_the_means_and_many_rows_take_the_labels() -> None:
     assert exact.tolist() == MEANS.tolist()
 
 
-def test_never_farther_than_both_sides_and_never_falling() -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_never_falling_and_within_0_and_1(rule: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         size = int(rng.integers(1, 30))
         means = np.sort(rng.uniform(size=size))
         counts = rng.integers(0, 40, size=size).astype(float)
         sums = rng.binomial(counts.astype(int), rng.uniform(size=size)).astype(float)
-        for prior in ("constant", "binomial"):
-            values = shrunk_values(means, counts, sums, prior=prior)
-            assert (np.diff(values) >= 0).all()
-            assert values.min() >= 0
-            assert values.max() <= 1
+        values = shrunk_values(means, counts, sums, rule=rule)
+        assert (np.diff(values) >= 0).all()
+        assert values.min() >= 0
+        assert values.max() <= 1
 
 
-def test_an_empty_bin_keeps_its_mean() -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_an_empty_bin_keeps_its_mean(rule: str) -> None:
     counts, sums = np.array([1000.0, 0, 1000]), np.array([400.0, 0, 900])
-    values = shrunk_values(MEANS, counts, sums)
+    values = shrunk_values(MEANS, counts, sums, rule=rule)
     assert values[1] == 0.5
     assert values[0] > 0.3
+    assert shrunk_values(MEANS, np.zeros(3), np.zeros(3), rule=rule).tolist() == MEANS.tolist()
 
 
-def test_means_of_0_and_1_have_no_noise_to_divide_by() -> None:
-    values = shrunk_values(np.array([0.0, 0.5, 1.0]), np.full(3, 20.0), np.array([0.0, 15, 20]))
-    assert np.isfinite(values).all()
-    assert values[[0, 2]].tolist() == [0.0, 1.0]
+@pytest.mark.parametrize("rule", RULES)
+def test_means_of_0_and_1_have_no_noise_to_divide_by(rule: str) -> None:
+    values = shrunk_values(np.array([0.0, 0.5, 1.0]), np.full(3, 20.0), np.array([0.0, 15, 20]), rule=rule)
+    assert values[[0, 2]] == pytest.approx([0.0, 1.0], abs=1e-8)
+    assert 0.5 < values[1] < 0.75
 
 
-def test_equal_weights_are_no_weights_and_effective_rows_shrink_more() -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_equal_weights_are_no_weights_and_effective_rows_shrink_more(rule: str) -> None:
     counts, sums = np.array([100.0, 200, 100]), np.array([40.0, 100, 90])
-    plain = shrunk_values(MEANS, counts, sums)
-    assert shrunk_values(MEANS, 3 * counts, 3 * sums, counts) == pytest.approx(plain)
-    fewer = shrunk_values(MEANS, counts, sums, counts / 2)
-    assert (np.abs(fewer - MEANS) <= np.abs(plain - MEANS) + 1e-12).all()
-    assert fewer[0] < plain[0]
+    plain = shrunk_values(MEANS, counts, sums, rule=rule)
+    assert shrunk_values(MEANS, 2 * counts, 2 * sums, counts, rule=rule).tolist() == plain.tolist()
+    assert shrunk_values(MEANS, 3 * counts, 3 * sums, counts, rule=rule) == pytest.approx(plain)
+    fewer = shrunk_values(MEANS, counts, sums, counts / 10, rule=rule)
+    assert counts @ (fewer - MEANS) ** 2 < counts @ (plain - MEANS) ** 2
 
 
 def test_pooling_is_the_nearest_rising_sequence() -> None:
@@ -108,6 +101,6 @@ def test_pooled_bins_are_one_bin() -> None:
     assert counts.tolist() == [10, 40, 10]
 
 
-def test_an_unknown_prior_is_named() -> None:
-    with pytest.raises(InvalidInputError, match="prior"):
-        shrunk_values(MEANS, np.ones(3), np.ones(3), prior="beta")
+def test_an_unknown_rule_is_named() -> None:
+    with pytest.raises(InvalidInputError, match="rule"):
+        shrunk_values(MEANS, np.ones(3), np.ones(3), rule="beta")

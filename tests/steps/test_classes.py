@@ -19,9 +19,11 @@ import pytest
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, Schema
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, roc_auc_score
 
 import mlflow_calib as mc
 from mlflow_calib.core.evidence import check_evidence
+from mlflow_calib.core.ranking import tied_pairs
 from mlflow_calib.errors import CalibrationWarning, InvalidInputError
 from mlflow_calib.flavor.records import read_record, read_record_text
 from mlflow_calib.flavor.tracking import MlflowServer, connected
@@ -175,6 +177,34 @@ def test_losses_are_those_of_what_the_reduction_speaks_of(
     assert comparisons["mse_increase_over_base"]["mean"] == pytest.approx(first["mse"] - second["mse"], abs=1e-12)
 
 
+def test_ranking_before_and_after_agrees_with_scikit_learn(
+    pictures: Pictures, partitions: dict[str, Any], judged: Any
+) -> None:
+    """Marginal: largest of the row, and each class against the rest; top-label: the confidence in the same label."""
+    candidate, handed = judged
+    record = read_record(pictures.server, handed["uri"])
+    calibrator = mc.Calibrator.from_json(read_record_text(pictures.server, candidate["uri"]))
+    scores, labels, _ = evaluation_rows(partitions)
+    truths, calibrated, words = labels[:, None] == np.array(WORDS), calibrator.predict(scores), np.array(WORDS)
+    found, predicted = record["ranking"], scores.argmax(axis=1)
+    assert found["base"]["accuracy"] == accuracy_score(labels, words[predicted])
+    if candidate["reduction"] == "marginal":
+        each = [roc_auc_score(truths[:, k], calibrated[:, k]) for k in range(10)]
+        assert found["candidate"]["accuracy"] == accuracy_score(labels, words[calibrated.argmax(axis=1)])
+        assert found["candidate"]["auc"] == pytest.approx(np.mean(each), abs=1e-12)
+        assert found["base"]["auc"] is found["base"]["tied_pairs"] is None, "ten columns are not held"
+    else:
+        right, own = predicted == truths.argmax(axis=1), calibrated[np.arange(len(scores)), predicted]
+        assert found["candidate"]["accuracy"] == found["base"]["accuracy"], "the label stays"
+        assert found["candidate"]["auc"] == pytest.approx(roc_auc_score(right, own), abs=1e-12)
+        assert found["base"]["auc"] == pytest.approx(roc_auc_score(right, scores.max(axis=1)), abs=1e-12)
+        assert found["candidate"]["tied_pairs"] == pytest.approx(tied_pairs(own, right), abs=1e-12)
+    assert found["champion"] == found["base"]
+    metrics = {one.key: one.value for one in pictures.server.client().get_logged_model(candidate["model_id"]).metrics}
+    assert metrics["tied_pairs"] == found["candidate"]["tied_pairs"] > 0
+    assert ("base_auc" in metrics) == (candidate["reduction"] != "marginal")
+
+
 def test_base_and_raw_champion_are_binned_by_the_candidates_edges(pictures: Pictures, judged: Any) -> None:
     """The champion is the base model: the same figures, and at most its own calibration error."""
     estimates = read_record(pictures.server, judged[1]["uri"])["estimates"]
@@ -277,25 +307,32 @@ def test_a_raw_champion_of_its_own_is_binned_by_uniform_mass(pictures: Pictures,
     sharper.coef_ = sharper.coef_ * 3
     sharper.intercept_ = np.linspace(0, 4, 10)
     signature = ModelSignature(Schema([ColSpec("double", name) for name in INPUTS]), Schema([ColSpec("string")]))
-    folder = pictures.folder / f"sharper-{reduction}"
-    mlflow.sklearn.save_model(sharper, folder, signature=signature, pip_requirements=["scikit-learn"])
-    partitions = pictures.scored(pictures.second, f"raw-{reduction}", champion=str(folder))
-    manifest = json.loads(Path(partitions["uri"].removeprefix("file://")).read_text())
-    manifest["champion"] |= {"version": "7", "name": "others"}
-    Path(partitions["uri"].removeprefix("file://")).write_text(json.dumps(manifest))
-    handed = {**partitions, "sha256": None}
+    with connected(pictures.server) as client:
+        experiment_id = client.get_experiment_by_name("base models").experiment_id
+        with mlflow.start_run(experiment_id=experiment_id):
+            info = mlflow.sklearn.log_model(
+                sharper, name="sharper", signature=signature, pip_requirements=["scikit-learn"]
+            )
+        version = mlflow.register_model(info.model_uri, "sharper").version
+    partitions = pictures.scored(pictures.second, f"raw-{reduction}", champion=f"models:/sharper/{version}")
     with few_rows_are_expected():
         calibrator = {"reduction": reduction, "n_bins": 6}
-        candidate = fit(handed, name="pictures", calibrator=calibrator, server=pictures.server)
-    entry = read_record(pictures.server, evaluate(handed, candidate, server=pictures.server)["uri"])["estimates"][
-        "champion"
-    ]
+        candidate = fit(partitions, name="pictures", calibrator=calibrator, server=pictures.server)
+    record = read_record(pictures.server, evaluate(partitions, candidate, server=pictures.server)["uri"])
+    entry = record["estimates"]["champion"]
     _, labels, rows = evaluation_rows(partitions)
     outputs = rows[[f"champion_score_{word}" for word in WORDS]].to_numpy()
-    options: dict[str, Any] = {"reduction": reduction, "classes": WORDS, "bins": 6}
-    estimate = mc.estimate_calibration_error(outputs, labels, **options)
+    estimate = mc.estimate_calibration_error(outputs, labels, reduction=reduction, classes=WORDS, bins=6)
     assert entry["squared_debiased"] == pytest.approx(estimate.squared, abs=1e-12)
     assert entry["lower_bound_of_calibration_error"] is True
+    found, y = record["ranking"]["champion"], labels[:, None] == np.array(WORDS)
+    assert found["accuracy"] == accuracy_score(labels, np.array(WORDS)[outputs.argmax(axis=1)])
+    expected = (
+        None
+        if reduction == "marginal"
+        else roc_auc_score(y[np.arange(len(y)), outputs.argmax(axis=1)], outputs.max(axis=1))
+    )
+    assert found["auc"] == (expected and pytest.approx(expected, abs=1e-12))
     if reduction == "top-label-per-class":
         assert [one["class"] for one in entry["classes"]] == [
             one for one in WORDS if one in {*np.array(WORDS)[outputs.argmax(axis=1)]}

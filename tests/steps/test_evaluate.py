@@ -14,12 +14,15 @@ from typing import Any
 import mlflow
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import accuracy_score, roc_auc_score
 
 import mlflow_calib as mc
 from mlflow_calib.core.binning import uniform_mass
 from mlflow_calib.core.evidence import check_evidence
+from mlflow_calib.core.ranking import tied_pairs
 from mlflow_calib.data.paths import local_path
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
@@ -118,6 +121,42 @@ def test_metrics_stand_on_the_logged_model_and_are_finite(judged: Any, record: A
     assert all(math.isfinite(value) for value in metrics.values())
     run = judged.world.client.get_run(judged.candidate["run_id"])
     assert set(run.data.metrics) == set(metrics)
+
+
+def test_auc_before_and_after_is_logged_and_ties_are_named(judged: Any, record: Any) -> None:
+    """N16: the bins tie rows that were apart. Base model and champion are one model here."""
+    rows, calibrator = rows_of(judged), calibrator_of(judged)
+    y, found = rows["label"].to_numpy(), record["ranking"]
+    outputs = {"candidate": calibrator.predict(rows["score_1"]), "base": rows["score_1"].to_numpy()}
+    logged = judged.world.client.get_logged_model(judged.candidate["model_id"])
+    metrics = {metric.key: metric.value for metric in logged.metrics}
+    for (name, own), prefix in zip(outputs.items(), ("", "base_"), strict=True):
+        assert found[name]["accuracy"] == accuracy_score(y, own > 0.5)
+        assert found[name]["auc"] == pytest.approx(roc_auc_score(y, own), abs=1e-12)
+        assert found[name]["tied_pairs"] == pytest.approx(tied_pairs(own, y), abs=1e-12)
+        assert {f"{prefix}{key}": value for key, value in found[name].items()}.items() <= metrics.items()
+    assert found["candidate"]["tied_pairs"] > 0.05 > found["base"]["tied_pairs"]
+    assert found["champion"] == found["base"]
+
+
+def test_one_outcome_alone_has_no_auc(judged: Any, tmp_path: Path) -> None:
+    """Nothing to rank: null in the record, no metric, and never 0 or NaN."""
+    folder = tmp_path / "copy"
+    shutil.copytree(Path(judged.world.partitions["uri"].removeprefix("file://")).parent, folder)
+    rows = pq.read_table(folder / "evaluation.parquet")
+    pq.write_table(rows.filter(pc.equal(rows["label"], 1)), folder / "evaluation.parquet")
+    document = json.loads((folder / "manifest.json").read_text())
+    own = {"sha256": sha256_of_file(str(folder / "evaluation.parquet")), "n": pc.sum(rows["label"]).as_py()}
+    document["files"]["evaluation"] |= {**own, "positives": own["n"]}
+    (folder / "manifest.json").write_text(json.dumps(document))
+    run = judged.world.client.get_run(judged.candidate["run_id"])
+    evidence = evaluate(str(folder / "manifest.json"), judged.candidate, server=judged.world.server)
+    found = read_record(judged.world.server, evidence["uri"])["ranking"]["candidate"]
+    p = calibrator_of(judged).predict(rows.filter(pc.equal(rows["label"], 1))["score_1"].to_numpy())
+    assert found == {"accuracy": np.mean(p > 0.5), "auc": None, "tied_pairs": None}
+    again = judged.world.client.get_run(judged.candidate["run_id"]).data.metrics
+    assert again["accuracy"] == found["accuracy"] != run.data.metrics["accuracy"]
+    assert again["auc"] == run.data.metrics["auc"], "of the evaluation before"
 
 
 def test_figure_and_tags_stand_beside_the_evidence(judged: Any) -> None:

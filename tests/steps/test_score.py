@@ -138,6 +138,26 @@ def test_a_raw_champion_is_scored_as_a_base_model(server: MlflowServer, tmp_path
     assert result["champion_version"] == "2"
 
 
+@pytest.mark.parametrize("where", ["a folder", "a logged model"])
+def test_a_champion_without_version_is_refused(server: MlflowServer, tmp_path: Path, where: str) -> None:
+    """Its manifest would read as one of a first day, and what it was compared with could not be set back."""
+    data, base = table(tmp_path, games(50)), local_model(tmp_path, classifier())
+    with connected(server) as client:
+        logged = client.get_model_version("games-base", "2").source
+    champion = base if where == "a folder" else logged
+    assert where == "a folder" or champion.startswith("models:/m-")
+    message = f"champion must be a version or an alias of a registered model.* got {champion}, which has no version"
+    with pytest.raises(InvalidInputError, match=message):
+        score(base, str(tmp_path / "out"), data_uri=data, server=server, champion=champion, **COLUMNS)
+    nothing_beside(tmp_path, "games.parquet", "model")
+    manifest, _ = read(score(base, str(tmp_path / "out"), data_uri=data, server=server, **COLUMNS))
+    forged = manifest.to_dict() | {"champion": {"alias": None, "name": None, "version": None, "uri": champion}}
+    with pytest.raises(
+        DataError, match=r"champion\.version must name the registered version that was scored, got None"
+    ):
+        PredictionsManifest.from_dict(forged)
+
+
 def test_the_base_model_as_champion_is_not_run_twice(
     server: MlflowServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +339,9 @@ def test_every_one_of_three_classes_gets_its_own_scores(tmp_path: Path) -> None:
         score(model, str(tmp_path / "out"), positive_class="won", **arguments)
 
 
-def test_a_champion_in_another_order_of_classes_is_put_into_the_base_models(tmp_path: Path) -> None:
+def test_a_champion_in_another_order_of_classes_is_put_into_the_base_models(
+    server: MlflowServer, tmp_path: Path
+) -> None:
     """Order is the model's own affair; a column is the class that its name says."""
     frame = games(300)
     frame["label"] = three_words(frame["label"])
@@ -334,10 +356,12 @@ def test_a_champion_in_another_order_of_classes_is_put_into_the_base_models(tmp_
             n_bins=3,
         )
     model = local_model(tmp_path, base)
-    mc.save_model(model, calibrator, tmp_path / "champion")
+    with connected(server):
+        mc.log_model(model, calibrator, name="calibrated", registered_model_name="words")
     result = score(
-        model, str(tmp_path / "out"), data_uri=table(tmp_path, frame), champion=str(tmp_path / "champion"), **COLUMNS
-    )
+        model, str(tmp_path / "out"), data_uri=table(tmp_path, frame), server=server, champion="models:/words/1",
+        **COLUMNS,
+    )  # fmt: skip
     manifest, rows = read(result)
     names = ["lost", "tie", "won"]
     assert manifest.champion["score_columns"] == [f"champion_score_{name}" for name in names]
