@@ -79,7 +79,7 @@ def read_error(
     if status != "inconclusive":
         return Reading(status, words, actual, lower, upper, error.n, noise_floor=floor)
     more, hint = _settle(requirement, error, bounds, level)
-    if error.from_below and status == "inconclusive" and why:  # no number of rows makes it more
+    if error.from_below and why:  # no number of rows makes it more
         more, hint = None, ""
     hint = "; ".join(filter(None, (why, hint)))
     return Reading(status, words, actual, lower, upper, error.n, hint, floor, more)

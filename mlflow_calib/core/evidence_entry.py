@@ -12,7 +12,7 @@ from mlflow_calib.core import intervals
 from mlflow_calib.core.bound_terms import BoundTerms
 from mlflow_calib.core.class_sums import ClassStatistics
 from mlflow_calib.core.class_terms import classes_status, terms_to_dict
-from mlflow_calib.core.intervals import ErrorStatistics, debiased_squared, plugin_squared
+from mlflow_calib.core.error_statistics import ErrorStatistics, debiased_squared, plugin_squared
 from mlflow_calib.core.records import is_number
 from mlflow_calib.errors import InvalidInputError
 

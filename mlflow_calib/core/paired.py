@@ -16,7 +16,7 @@ from mlflow_calib.core.bound_terms import one_sided_quantile
 from mlflow_calib.core.columns import numbers
 from mlflow_calib.core.error_statistics import Floats, Integers
 from mlflow_calib.core.group_ids import common_ids, group_codes
-from mlflow_calib.core.intervals import check_confidence_level
+from mlflow_calib.core.levels import check_confidence_level
 from mlflow_calib.errors import EvidenceError, InvalidInputError, raise_problems
 
 

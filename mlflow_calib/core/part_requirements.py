@@ -57,8 +57,8 @@ def read_slices(requirement: Requirement, evidence: Mapping[str, Any]) -> Readin
         return Reading("no verdict", found, hint="evaluate with this policy, on data that has the columns")
     parts = []
     for values, entry in found:
-        if entry is not None and groups_missing(entry, by_group):
-            return groups_missing(entry, by_group) or Reading("no verdict", "")
+        if entry is not None and (missing := groups_missing(entry, by_group)):
+            return missing
         parts.append(Part(slice_words(values), None if entry is None else ErrorEvidence.of_entry(entry, by_group)))
     return _read_parts(requirement, evidence, parts, "slices")
 

@@ -37,8 +37,9 @@ def ranked_bins(values: Any, counts: Any, positives: Any) -> Ranked | None:
 
     Examples
     --------
-    >>> ranked_bins([0.3, 0.7], [3, 3], [1, 2])  # of 9 pairs 4 in order, 4 tied, 1 out of order
-    Ranked(auc=0.6666666666666666, tied_pairs=0.4444444444444444)
+    >>> auc, tied = ranked_bins([0.3, 0.7], [3, 3], [1, 2])  # of 9 pairs 4 in order, 4 tied, 1 out of order
+    >>> round(auc, 12), round(tied, 12)
+    (0.666666666667, 0.444444444444)
     """
     n, k = np.asarray(counts, dtype=np.int64), np.asarray(positives, dtype=np.int64)
     if not 0 < k.sum() < n.sum():

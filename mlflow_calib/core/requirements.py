@@ -13,26 +13,9 @@ from typing import Any
 
 from mlflow_calib.core.policy import Requirement
 from mlflow_calib.core.records import is_count, parse_time
-from mlflow_calib.core.requirement_record import (
-    STATUSES,
-    VERDICTS,
-    Reading,
-    RequirementVerdict,
-    requirement_verdict,
-)
+from mlflow_calib.core.requirement_record import Reading
 from mlflow_calib.core.wording import about, age_words, count
 
-__all__ = [
-    "STATUSES",
-    "VERDICTS",
-    "Reading",
-    "RequirementVerdict",
-    "bounds_status",
-    "read_evidence_age",
-    "read_n_evaluation",
-    "read_rows_per_bin",
-    "requirement_verdict",
-]
 SECONDS_A_DAY = 86400.0
 #: Clocks of two machines may differ by this; evidence from farther in the future is not believed.
 CLOCK_TOLERANCE_DAYS = 300 / SECONDS_A_DAY

@@ -15,7 +15,17 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from mlflow_calib.core.keyring import Keyring
-from mlflow_calib.core.records import TEXT, TIME, Kind, canonical_json, field_problems, one_of, parse_time, shown
+from mlflow_calib.core.records import (
+    TEXT,
+    TIME,
+    Kind,
+    canonical_json,
+    digest,
+    field_problems,
+    one_of,
+    parse_time,
+    shown,
+)
 from mlflow_calib.errors import SignatureError, raise_problems
 
 __all__ = ["STATEMENT_SCHEMA", "Keyring", "SignatureError", "Statement", "sign", "verify"]
@@ -30,7 +40,8 @@ LONGEST_TEXT = 2000
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    """To the microsecond: the guard tells by it whether a statement is older than a move."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +58,8 @@ class Statement:
         Registered model and version it speaks of; version None for "delete-model" and "rename".
     alias
         Guarded alias it opens. None in a verdict: it stands only where the alias stands nowhere.
-    expected_version
-        Version that must hold the alias now; None: no version.
+    expected_version, expected_name
+        Version that must hold the alias now, None: no version; and its registered model where that is another.
     model_sha256
         Digest over every file of the model's folder.
     evidence_uri, evidence_sha256, verdict_uri, verdict_sha256
@@ -94,6 +105,11 @@ class Statement:
     def issued(self) -> datetime:
         """The moment it was signed."""
         return _time(self.issued_at)
+
+    @property
+    def sha256(self) -> str:
+        """Digest by which a statement that was used is known again."""
+        return digest(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with the schema."""

@@ -24,14 +24,8 @@ from mlflow_calib.core.policy import (
     Requirement,
 )
 from mlflow_calib.core.records import digest
-from mlflow_calib.core.requirements import (
-    Reading,
-    RequirementVerdict,
-    read_evidence_age,
-    read_n_evaluation,
-    read_rows_per_bin,
-    requirement_verdict,
-)
+from mlflow_calib.core.requirement_record import Reading, RequirementVerdict, requirement_verdict
+from mlflow_calib.core.requirements import read_evidence_age, read_n_evaluation, read_rows_per_bin
 from mlflow_calib.core.verdict_record import VERDICT_SCHEMA, Verdict, overall_status
 from mlflow_calib.core.verdict_words import reasons_of, whole_sentence
 from mlflow_calib.errors import InvalidInputError, MlflowCalibError

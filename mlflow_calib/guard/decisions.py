@@ -27,7 +27,7 @@ def make_log_visible() -> None:
 
 def allow(what: str, why: str) -> None:
     """Log that something guarded was done."""
-    log.info("allowed: %s; %s", what, _one_line(why))
+    log.info("allowed: %s; %s", _one_line(what), _one_line(why))
 
 
 def refuse(what: str, reasons: Sequence[str], remedy: str) -> NoReturn:
@@ -39,10 +39,10 @@ def refuse(what: str, reasons: Sequence[str], remedy: str) -> NoReturn:
         With error code PERMISSION_DENIED: what was asked, every reason, the remedy.
     """
     reason = "; ".join(dict.fromkeys(reasons))
-    log.warning("refused: %s: %s", what, _one_line(reason))
+    log.warning("refused: %s: %s", _one_line(what), _one_line(reason))
     raise MlflowException(f"the registry guard refuses to {what}: {reason}. {remedy}", error_code=PERMISSION_DENIED)
 
 
 def _one_line(text: str) -> str:
-    """A decision is one line, whatever somebody wrote as a reason."""
-    return " ".join(text.split())
+    """A decision is one line of plain characters, whatever somebody wrote as a reason or as a source."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from mlflow_calib.core.requirements import CLOCK_TOLERANCE_DAYS
 from mlflow_calib.core.signing import Statement
 from mlflow_calib.guard.settings import GuardSettings
 
 #: A version of a registered model.
 Identity = tuple[str, str]
 #: The clock of a worker may be this far ahead of the server's.
-CLOCK_AHEAD = timedelta(minutes=5)
+CLOCK_AHEAD = timedelta(days=CLOCK_TOLERANCE_DAYS)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from mlflow_calib.core.signing import Statement, verify
 from mlflow_calib.errors import SignatureError
 from mlflow_calib.guard.artifacts import Artifacts
 from mlflow_calib.guard.permission import Standing, copy_problems, override_problems, promotion_problems
-from mlflow_calib.guard.registry_view import HELD, SIGNED, RegistryView, identity, statements
+from mlflow_calib.guard.registry_view import HELD, SIGNED, RegistryView, identity, statements, used_statements
 from mlflow_calib.guard.settings import GuardSettings
 
 Check = Callable[[Statement], list[str]]
@@ -42,9 +42,12 @@ class Prover:
         chain = self._view.lineage(version)
         asked = tuple(map(identity, chain))
         held = f"{HELD}{standing.label}" in version.tags
+        used = used_statements(standing.moved)
 
         def check(statement: Statement) -> list[str]:
-            return promotion_problems(statement, asked, standing, self._settings, held)
+            problems = promotion_problems(statement, asked, standing, self._settings, held)
+            again = "it has moved the alias before, and moves it once; sign another"
+            return [*problems, again] if statement.sha256 in used else problems
 
         return self._found(chain, check, standing, location)
 

@@ -26,7 +26,7 @@ SIGNED = "mlflow_calib.signed."
 #: Tags of the guard's own.
 GUARD = "mlflow_calib.guard."
 HELD, MOVED = f"{GUARD}held.", f"{GUARD}moved."
-_VERSION = re.compile(r"models:/(?P<name>[^@/]+)/(?P<version>\d+)/?$")
+VERSION_URI = re.compile(r"models:/(?P<name>[^@/]+)/(?P<version>\d+)/?$")
 #: A chain of copies longer than this is nobody's.
 _LONGEST_CHAIN = 50
 
@@ -41,7 +41,7 @@ class RegistryView:
     def lineage(self, version: Any) -> list[Any]:
         """The version, and those it was copied from, as far as they still stand."""
         chain, seen = [version], {identity(version)}
-        while (found := _VERSION.match(str(chain[-1].source or ""))) and len(chain) < _LONGEST_CHAIN:
+        while (found := VERSION_URI.match(str(chain[-1].source or ""))) and len(chain) < _LONGEST_CHAIN:
             origin = self.version(found["name"], found["version"])
             if origin is None or identity(origin) in seen:
                 break
@@ -102,7 +102,7 @@ class RegistryView:
         if standing.holder is None:
             return standing
         identities: tuple[Identity, ...] = ((name, standing.holder),)
-        if _VERSION.match(str(self._source(name, standing.holder) or "")):
+        if VERSION_URI.match(str(self._source(name, standing.holder) or "")):
             found = self.version(name, standing.holder)
             identities = tuple(map(identity, self.lineage(found))) if found else identities
         return Standing(standing.label, standing.holder, identities, standing.moved, standing.moved_at)
@@ -126,6 +126,11 @@ def identity(version: Any) -> Identity:
     return str(version.name), str(version.version)
 
 
+def is_ours(key: Any) -> bool:
+    """Whether a tag is the guard's own or a signed statement; some databases do not tell cases apart."""
+    return str(key).casefold().startswith((GUARD, SIGNED))
+
+
 def is_placeholder(source: Any) -> bool:
     """Whether a source is the bare word MLflow gives to prompts, which names no place."""
     return bool(source) and not re.search(r"[/:\\]", str(source))
@@ -136,6 +141,15 @@ def statements(version: Any) -> Iterator[tuple[str, str]]:
     for kind in ("verdict", "rollback", "override"):
         if text := version.tags.get(f"{SIGNED}{kind}"):
             yield kind, text
+
+
+def used_statements(moved: str) -> list[str]:
+    """Digests of the statements that moved an alias of late, the last one at the end, from the guard's own record."""
+    try:
+        used = json.loads(moved)["used"] if moved else []
+        return [str(one) for one in used]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 def _moved_at(text: str) -> datetime | None:

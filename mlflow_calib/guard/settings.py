@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -31,7 +32,7 @@ class GuardSettings:
     Attributes
     ----------
     aliases
-        Guarded aliases, compared without case: some databases do not tell ``Champion`` from ``champion``.
+        Guarded aliases, compared without case and accents: some databases do not tell ``Champion`` from ``champion``.
     names
         Patterns of registered models into which versions come with proof alone.
     policies
@@ -65,12 +66,12 @@ class GuardSettings:
         )
 
     def guards_alias(self, alias: str) -> bool:
-        """Whether an alias is guarded."""
-        return str(alias).casefold() in {guarded.casefold() for guarded in self.aliases}
+        """Whether an alias is guarded, or some database or reader would take it for one that is."""
+        return plain(alias) in {plain(guarded) for guarded in self.aliases}
 
     def guards_name(self, name: str) -> bool:
         """Whether versions come into this registered model with proof alone."""
-        return any(fnmatchcase(str(name).casefold(), pattern.casefold()) for pattern in self.names)
+        return any(fnmatchcase(plain(name), plain(pattern)) for pattern in self.names)
 
     def summary(self) -> str:
         """One line for the log of the server."""
@@ -81,6 +82,16 @@ class GuardSettings:
             return line
         what = "everything guarded is refused" if not (self.keyring and self.policies) else "not all settings hold"
         return f"{line}; {what}: {'; '.join(self.problems)}"
+
+
+def plain(text: object) -> str:
+    """A name as databases that ignore case, accents, width and trailing blanks compare it.
+
+    >>> plain("CHÂMPION "), plain("ｃｈａｍｐｉｏｎ")
+    ('champion', 'champion')
+    """
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", str(text)).casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).strip()
 
 
 def _listed(text: str) -> list[str]:

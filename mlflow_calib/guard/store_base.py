@@ -25,7 +25,7 @@ from mlflow_calib.guard.decisions import refuse
 from mlflow_calib.guard.permission import Standing
 from mlflow_calib.guard.places import Places
 from mlflow_calib.guard.proof import Proof, Prover
-from mlflow_calib.guard.registry_view import HELD, MOVED, RegistryView
+from mlflow_calib.guard.registry_view import HELD, MOVED, RegistryView, used_statements
 from mlflow_calib.guard.sessions import JoinedSessions
 from mlflow_calib.guard.settings import GuardSettings
 
@@ -35,6 +35,10 @@ HOW_TO_PROMOTE = (
 )
 HOW_TO_OVERRIDE = "Sign an override that says so, with a reason and a name (mlflow-calib override)"
 AGAIN = "Evaluate the candidate against the present champion, run the gate and promote again"
+#: Statements that moved an alias, by digest: an older one is told by its time, so those of the last minutes are enough.
+REMEMBERED = 20
+#: Characters of a name in the guard's record, which must fit into a tag.
+LONGEST_BY = 200
 
 
 class GuardedBase(SqlAlchemyStore):  # type: ignore[misc]  # MLflow carries no complete types
@@ -89,11 +93,11 @@ class GuardedBase(SqlAlchemyStore):  # type: ignore[misc]  # MLflow carries no c
     def record_move(self, name: str, before: Standing, to: str | None, statement: Statement | None) -> None:
         """Write who moved what when: on the version that holds it, on the one that held it, on the registered model."""
         entry = {
-            "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "at": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
             "from": before.holder,
             "to": to,
             "kind": statement.kind if statement else None,
-            "by": statement.by if statement else None,
+            "by": statement.by[:LONGEST_BY] if statement and statement.by else None,
         }
         held = f"{HELD}{before.label}"
         previous = before.holder if before.holder and self.view.has_version(name, before.holder) else None
@@ -101,7 +105,8 @@ class GuardedBase(SqlAlchemyStore):  # type: ignore[misc]  # MLflow carries no c
             self.write_version_tag(name, previous, held, {"at": None, "until": entry["at"]})
         if to is not None:
             self.write_version_tag(name, to, held, entry)
-        tag = RegisteredModelTag(f"{MOVED}{before.label}", json.dumps(entry, sort_keys=True))
+        used = [*used_statements(before.moved), *([statement.sha256] if statement else [])][-REMEMBERED:]
+        tag = RegisteredModelTag(f"{MOVED}{before.label}", json.dumps({**entry, "used": used}, sort_keys=True))
         SqlAlchemyStore.set_registered_model_tag(self, name, tag)
 
     def write_version_tag(self, name: str, version: str, key: str, entry: dict[str, Any]) -> None:

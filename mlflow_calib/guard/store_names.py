@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from mlflow_calib.core.signing import Statement
 from mlflow_calib.guard.decisions import allow, log, refuse
 from mlflow_calib.guard.permission import Standing
-from mlflow_calib.guard.registry_view import GUARD, SIGNED, is_placeholder
+from mlflow_calib.guard.registry_view import VERSION_URI, is_ours, is_placeholder
 from mlflow_calib.guard.settings import PRODUCTION
 from mlflow_calib.guard.store_base import HOW_TO_OVERRIDE, GuardedBase
 
-_VERSION = re.compile(r"models:/(?P<name>[^@/]+)/(?P<version>\d+)/?$")
 HOW_TO_COPY = "Copy a version whose verdict passed (copy_model_version), or sign an override to copy it"
 
 
@@ -42,7 +40,7 @@ class GuardedNames(GuardedBase):
         """The arguments without tags of ours; ``run_id`` and ``tags`` follow the source in MLflow's signature."""
         given = dict(zip(("run_id", "tags"), args, strict=False))
         tags = list(options.get("tags", given.get("tags")) or [])
-        kept = [tag for tag in tags if not tag.key.startswith((GUARD, SIGNED))]
+        kept = [tag for tag in tags if not is_ours(tag.key)]
         if len(kept) == len(tags):
             return args, options
         log.info("a new version of %r comes without the tags of the guard that were given with it", name)
@@ -54,7 +52,7 @@ class GuardedNames(GuardedBase):
         return is_placeholder(source) and "mlflow.prompt.is_prompt" in self.get_registered_model(name).tags
 
     def _copied(self, what: str, name: str, source: str) -> tuple[Statement, str]:
-        found = _VERSION.match(str(source))
+        found = VERSION_URI.match(str(source))
         origin = self.view.version(found["name"], found["version"]) if found else None
         if origin is None:
             refuse(what, ["its source must be a version, models:/<name>/<version>, that exists"], HOW_TO_COPY)

@@ -8,7 +8,7 @@ from typing import Any
 from mlflow_calib.core.signing import Statement, verify
 from mlflow_calib.errors import SignatureError
 from mlflow_calib.guard.decisions import refuse
-from mlflow_calib.guard.registry_view import GUARD, SIGNED
+from mlflow_calib.guard.registry_view import GUARD, SIGNED, is_ours
 from mlflow_calib.guard.store_base import GuardedBase
 
 HOW_TO_SIGN = "Let the step that decides (gate, promote, rollback) write it, with the key in its environment"
@@ -22,13 +22,13 @@ class GuardedTags(GuardedBase):
     def create_registered_model(self, name: str, tags: Any = None, *args: Any, **options: Any) -> Any:
         """Create a registered model, which comes without tags of the guard."""
         for tag in tags or []:
-            if _ours(tag.key):
+            if is_ours(tag.key):
                 refuse(f"create {name!r} with tag {tag.key!r}", ["clients do not write it"], HOW_TO_SIGN)
         return super().create_registered_model(name, tags, *args, **options)
 
     def set_registered_model_tag(self, name: str, tag: Any) -> None:
         """Write a tag of a registered model."""
-        if not _ours(tag.key):
+        if not is_ours(tag.key):
             super().set_registered_model_tag(name, tag)
             return
         what = f"write tag {tag.key!r} of {name!r}"
@@ -42,13 +42,13 @@ class GuardedTags(GuardedBase):
 
     def delete_registered_model_tag(self, name: str, key: str) -> None:
         """Delete a tag of a registered model."""
-        if _ours(key):
+        if is_ours(key):
             refuse(f"delete tag {key!r} of {name!r}", ["clients do not delete it"], "Let it stand: it expires")
         super().delete_registered_model_tag(name, key)
 
     def set_model_version_tag(self, name: str, version: Any, tag: Any) -> None:
         """Write a tag of a version."""
-        if not _ours(tag.key):
+        if not is_ours(tag.key):
             super().set_model_version_tag(name, version, tag)
             return
         what = f"write tag {tag.key!r} of {name!r} version {version}"
@@ -62,7 +62,7 @@ class GuardedTags(GuardedBase):
 
     def delete_model_version_tag(self, name: str, version: Any, key: str) -> None:
         """Delete a tag of a version."""
-        if _ours(key):
+        if is_ours(key):
             what = f"delete tag {key!r} of {name!r} version {version}"
             refuse(what, ["clients do not delete it"], "Let it stand: it expires")
         super().delete_model_version_tag(name, version, key)
@@ -98,7 +98,3 @@ class GuardedTags(GuardedBase):
         if statement.issued < stands.issued:
             reason = f"it was signed at {statement.issued_at}, before the one that stands, of {stands.issued_at}"
             refuse(what, [reason], HOW_TO_SIGN)
-
-
-def _ours(key: Any) -> bool:
-    return str(key).casefold().startswith((GUARD, SIGNED))

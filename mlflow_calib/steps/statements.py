@@ -82,7 +82,6 @@ def signed_move(
         model_sha256=event.model_sha256,
         reason=event.reason,
         by=event.by,
-        issued_at=event.at,
         **(records or {}),
     )
     return {SIGNED[kind]: sign(statement, keyring)}

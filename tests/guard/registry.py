@@ -115,7 +115,7 @@ class Registry:
             status="pass",
             mode="enforce",
             policy_sha256=POLICY.digest,
-            issued_at=now.isoformat(timespec="seconds"),
+            issued_at=now.isoformat(timespec="microseconds"),
             expires_at=(now + timedelta(days=7)).isoformat(timespec="seconds"),
             **version.records,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import mlflow
@@ -177,3 +178,62 @@ def test_alias_and_record_are_written_together_or_not_at_all(local: Open, monkey
     assert registry.champion("m") == first.version
     registry.client.set_registered_model_alias("m", "champion", second.version)
     assert registry.champion("m") == second.version
+
+
+def test_a_statement_moves_an_alias_once_whatever_the_clocks_say(local: Open) -> None:
+    """Signed by a worker whose clock runs ahead, a rollback would stand again as soon as its holder is back."""
+    registry = local()
+    registry.model("m")
+    first, second = registry.promoted("m"), registry.promoted("m", 2.0)
+    ahead = (datetime.now(timezone.utc) + timedelta(minutes=2)).isoformat()
+    registry.put(registry.override(first, kind="rollback", issued_at=ahead))
+    registry.client.set_registered_model_alias("m", "champion", first.version)
+    registry.put(registry.statement(second))
+    registry.client.set_registered_model_alias("m", "champion", second.version)
+    again = refusal(lambda: registry.client.set_registered_model_alias("m", "champion", first.version))
+    assert "it has moved the alias before, and moves it once" in again
+    assert registry.champion("m") == second.version
+
+
+def test_a_statement_moves_an_alias_once_for_all_copies_and_after_other_moves(local: Open) -> None:
+    """What was used for a copy does not open the original, nor after somebody else's moves in between."""
+    registry = local()
+    registry.model("m")
+    first, second = registry.promoted("m"), registry.version("m", 2.0)
+    ahead = (datetime.now(timezone.utc) + timedelta(minutes=2)).isoformat()
+    registry.put(registry.statement(second, issued_at=ahead))
+    copy = registry.client.copy_model_version(second.uri, "m")
+    registry.client.set_registered_model_alias("m", "champion", copy.version)
+    for version in (first, second, first):
+        registry.put(registry.override(version))
+        registry.client.set_registered_model_alias("m", "champion", version.version)
+    for version in (copy.version, second.version):
+        again = refusal(registry.client.set_registered_model_alias, "m", "champion", version)
+        assert "signed verdict: it has moved the alias before, and moves it once" in again
+    assert registry.champion("m") == first.version
+
+
+@pytest.mark.parametrize("alias", ["Champion", "CHÂMPION", "ｃｈａｍｐｉｏｎ", "champion\n"])
+def test_an_alias_that_some_database_takes_for_the_guarded_one(local: Open, alias: str) -> None:
+    registry = local()
+    registry.model("m")
+    version = registry.version("m")
+    refusal(registry.client.set_registered_model_alias, "m", alias, version.version)
+    assert registry.client.get_registered_model("m").aliases == {}
+
+
+def test_a_source_of_several_lines_is_one_line_of_the_log(local: Open, guarded_log: pytest.LogCaptureFixture) -> None:
+    registry = local()
+    registry.model("prod.m")
+    source = "s3://a/b\n2026 INFO mlflow_calib.guard: allowed: everything\x1b[2J"
+    refusal(registry.client.create_model_version, "prod.m", source)
+    (said,) = [one.getMessage() for one in guarded_log.records if one.getMessage().startswith("refused: ")]
+    assert said.isprintable()
+
+
+def test_tags_of_the_guard_in_other_cases_come_with_no_version(local: Open) -> None:
+    registry = local()
+    registry.model("m")
+    tags = {"MLflow_Calib.Guard.held.champion": "{}", "mlflow_calib.SIGNED.verdict": "x", "team": "risk"}
+    made = registry.client.create_model_version("m", "s3://a/b", tags=tags)
+    assert made.tags == {"team": "risk"}
