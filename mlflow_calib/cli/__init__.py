@@ -1,4 +1,4 @@
-"""The command line ``mlflow-calib``: a command for each step from ``score`` to ``history``, and ``plan``."""
+"""The command line ``mlflow-calib``: a command for each step from ``score`` to ``history``, ``policy`` and ``plan``."""
 
 from __future__ import annotations
 

@@ -58,6 +58,9 @@ COMMANDS = {
     ),
 }
 
+#: Commands that ask no server.
+_WITHOUT_MLFLOW = ("policy", "plan")
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
@@ -77,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_options(command)
-        _common(command, mlflow=name != "plan")
+        _common(command, mlflow=name not in _WITHOUT_MLFLOW)
     return parser
 
 

@@ -49,7 +49,8 @@ def summary(command: str, result: Mapping[str, Any]) -> str:
     if command == "policy":
         return policy_text(result)
     spoken = {"reason"} if command == "gate" else set()  # it is the sentence above the table
-    shown = {key: label for key, label in LABELS.items() if key not in spoken and result.get(key) is not None}
+    labels = {**LABELS, "calibration_error": "squared calibration error"} if result.get("squared") else LABELS
+    shown = {key: label for key, label in labels.items() if key not in spoken and result.get(key) is not None}
     rows = [(label, _shown(result[key])) for key, label in shown.items()]
     width = max((len(label) for label, _ in rows), default=0)
     return "\n".join([_sentence(command, result), *(f"  {label:<{width}}  {value}" for label, value in rows)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from mlflow_calib.core.records import from_json
 
 #: Options of the split, by the name they have in the split dict of the steps.
 SPLIT_FIELDS = (
@@ -68,7 +69,7 @@ def label(text: str) -> Any:
     (1, True, 'yes', '1')
     """
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except ValueError:
         return text
     return text if isinstance(value, (dict, list)) or value is None else value
@@ -113,15 +114,16 @@ def earlier_result(text: str) -> dict[str, Any] | str:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise argparse.ArgumentTypeError(
-            f"{path} cannot be read ({error.strerror}); write it with `mlflow-calib ... --json > {path}`"
+            f"{path} cannot be read ({reason}); write it with `mlflow-calib ... --json > {path}`"
         ) from error
 
 
 def _document(text: str, where: str) -> dict[str, Any]:
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
             f"{where} must hold the JSON that an earlier command printed with --json ({error})"

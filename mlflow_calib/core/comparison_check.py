@@ -82,6 +82,8 @@ def means_problems(comparisons: Any, estimates: Any) -> list[str]:
             say = _difference(comparison, f"comparisons.{name}", estimates, other)
             problems += say("mean", COMPARED[what])
             problems += say("squared_mean", "squared_debiased") if what == "calibration_error" else []
+            if what == "log_loss" and any(_infinite(estimates, one) for one in ("candidate", other)):
+                problems.append(f"comparisons.{name} must be null where the log loss of one of the two is infinite")
     return problems
 
 
@@ -100,6 +102,11 @@ def _difference(
         return [f"{where}.{field} must be the difference of the two {figure}, {first - second}, got {shown(mean)}"]
 
     return say
+
+
+def _infinite(estimates: Mapping[str, Any], name: str) -> bool:
+    entry = estimates.get(name)
+    return isinstance(entry, Mapping) and entry.get("log_loss_infinite") is True
 
 
 def _figure(estimates: Mapping[str, Any], name: str, figure: str) -> float | None:

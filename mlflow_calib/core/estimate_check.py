@@ -137,4 +137,4 @@ def _figures_problems(entry: Mapping[str, Any], where: str) -> list[str]:
 
 def _alike(name: str, found: float, value: float) -> bool:
     # The root of a square that additions in another order move by 1e-12 moves by up to 1e-6.
-    return same(found**2, value**2) if name == "root" else same(found, value)
+    return same(found * found, value * value) if name == "root" else same(found, value)

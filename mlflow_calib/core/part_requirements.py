@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mlflow_calib.core.error_bounds import ErrorEvidence, relevelled
 from mlflow_calib.core.error_requirement import asked_by_group, barred_by, groups_missing, read_error
 from mlflow_calib.core.policy import Requirement
+from mlflow_calib.core.records import same_scalar
 from mlflow_calib.core.requirement_record import Reading, plain
 from mlflow_calib.core.wording import percent
 
@@ -98,11 +99,7 @@ def _slice(one: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _same_slice(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """By value: 1 and 1.0 are one, True and 1 are not."""
-    return first.keys() == second.keys() and all(
-        first[name] == second[name] and isinstance(first[name], bool) == isinstance(second[name], bool)
-        for name in first
-    )
+    return first.keys() == second.keys() and all(same_scalar(first[name], second[name]) for name in first)
 
 
 def _read_parts(requirement: Requirement, evidence: Mapping[str, Any], parts: Sequence[Part], what: str) -> Reading:

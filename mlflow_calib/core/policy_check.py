@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from mlflow_calib.core.policy_tables import (
     SLICES,
     WORST_CLASS,
 )
-from mlflow_calib.core.records import TRUTH, Kind, canonical_json, is_number, one_of, shown
+from mlflow_calib.core.records import TRUTH, Kind, canonical_json, is_number, one_of, shown, unknown_name
 
 POLICY_SCHEMA = "mlflow_calib.policy/1"
 MODES = ("enforce", "dry-run", "off")
@@ -34,7 +33,7 @@ def policy_problems(document: Any) -> list[str]:
     """Every mistake of a policy document, each with what must hold and what was given."""
     if not isinstance(document, Mapping):
         return [f"a policy must be a table with mode and requirements, got {shown(document)}"]
-    problems = [_unknown("policy key", key, ("mode", "requirements")) for key in document if key not in _TOP_LEVEL]
+    problems = [unknown_name("policy key", key, ("mode", "requirements")) for key in document if key not in _TOP_LEVEL]
     problems += [kind.problem(key, document[key]) or "" for key, kind in _TOP_LEVEL.items() if key in document]
     tables = document.get("requirements", {})
     if isinstance(tables, Mapping):
@@ -47,12 +46,12 @@ def policy_problems(document: Any) -> list[str]:
 
 def _table_problems(name: Any, table: Any) -> list[str]:
     if name not in SETTINGS:
-        return [_unknown("requirement", name, tuple(SETTINGS))]
+        return [unknown_name("requirement", name, tuple(SETTINGS))]
     where = f"requirements.{name}"
     if not isinstance(table, Mapping):
         return [f"{where} must be a table such as {{limit = {SETTINGS[name]['limit'][1]}}}, got {shown(table)}"]
     kinds = {"enabled": TRUTH, **{key: kind for key, (kind, _) in SETTINGS[name].items()}}
-    problems = [_unknown(f"key of {where}", key, tuple(kinds)) for key in table if key not in kinds]
+    problems = [unknown_name(f"key of {where}", key, tuple(kinds)) for key in table if key not in kinds]
     for key, kind in kinds.items():
         problem = kind.problem(f"{where}.{key}", table[key]) if key in table else None
         problems += [] if problem is None else [problem + _unit_hint(name, key, table[key])]
@@ -146,7 +145,7 @@ def _slice_problems(on: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f'{where} must name its slices: columns = ["region"] for every slice of a column, or slices = [{{...}}]'
         ]
     problems = []
-    texts = [canonical_json(dict(one)) for one in slices]
+    texts = [canonical_json({column: _whole(value) for column, value in one.items()}) for one in slices]
     if len(set(texts)) != len(texts):
         problems.append(f"{where}.slices must name each slice once, got {shown(list(slices))}")
     if len(slices) > MOST_SLICES:
@@ -154,7 +153,6 @@ def _slice_problems(on: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return problems
 
 
-def _unknown(what: str, name: Any, known: tuple[str, ...]) -> str:
-    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    return f"unknown {what} {shown(name)}: {hint}known are {', '.join(known)}"
+def _whole(value: Any) -> Any:
+    """1.0 as 1, which it equals; true is neither."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
@@ -23,7 +22,7 @@ from mlflow_calib.core.policy import (
     Policy,
     Requirement,
 )
-from mlflow_calib.core.records import digest
+from mlflow_calib.core.records import digest, from_json
 from mlflow_calib.core.requirement_record import Reading, RequirementVerdict, requirement_verdict
 from mlflow_calib.core.requirements import read_evidence_age, read_n_evaluation, read_rows_per_bin
 from mlflow_calib.core.verdict_record import VERDICT_SCHEMA, Verdict, overall_status
@@ -82,14 +81,17 @@ def judge(
 def _read_evidence(evidence: Any) -> tuple[Any, list[str]]:
     if isinstance(evidence, str):
         try:
-            evidence = json.loads(evidence)
-        except (ValueError, RecursionError) as error:
+            evidence = from_json(evidence)
+        except ValueError as error:
             return None, [
                 f"the evidence must be a record or its JSON text, and is neither ({error}); read it by its URI"
             ]
     if evidence is None:
         return None, ["there is no evidence; evaluate first"]
-    return evidence, check_evidence(evidence)
+    try:
+        return evidence, check_evidence(evidence)
+    except _UNREADABLE as error:
+        return evidence, [f"the evidence cannot be read ({error!r}); evaluate again"]
 
 
 def _judged(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from mlflow_calib import __version__
-from mlflow_calib.core.records import COUNT, TABLE, TEXT, Kind, field_problems
+from mlflow_calib.core.records import COUNT, TABLE, TEXT, Kind, field_problems, from_json
 from mlflow_calib.data import records
 from mlflow_calib.data.keys import KeyHashes
 from mlflow_calib.data.paths import absolute_uri, join_uri, parent_uri, require_file, this_host
@@ -209,7 +208,7 @@ def read_manifest(
     if sha256 and not records.same_sha256(found := records.sha256_of_text(text), sha256):
         raise DataError(f"{place} must have digest {sha256}, found {found}: it changed since; run its step again")
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise DataError(f"{place} must hold JSON, and does not ({error}); run its step again") from error
     return kind.from_dict(document, place)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from mlflow_calib.core.binning import MAX_BINS
+from mlflow_calib.core.columns import is_real
+from mlflow_calib.core.records import unknown_name
 from mlflow_calib.core.reductions import REDUCTIONS
 from mlflow_calib.errors import raise_problems
 
@@ -81,7 +82,9 @@ class Settings:
         if "n_bins" in given:
             given["bins"] = given.pop("n_bins")
         unknown = [name for name in given if name not in known]
-        problems += [_unknown(name, [*known, "n_bins"]) for name in unknown] if strict else []
+        problems += (
+            [unknown_name("key of evaluator_config", name, [*known, "n_bins"]) for name in unknown] if strict else []
+        )
         given = {name: value for name, value in given.items() if name in known}
         problems += _value_problems(given)
         if problems:
@@ -90,12 +93,6 @@ class Settings:
             if given.get(name) is not None:
                 given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
         return cls(**given)
-
-
-def _unknown(name: Any, known: list[str]) -> str:
-    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    return f"evaluator_config holds the unknown key {name!r}: {hint}known are {', '.join(known)}"
 
 
 def _value_problems(given: Mapping[str, Any]) -> list[str]:
@@ -107,7 +104,7 @@ def _value_problems(given: Mapping[str, Any]) -> list[str]:
         "score": (f"be one of {', '.join(SCORES)}", lambda value: value in SCORES),
         "probability_columns": ("name a column, or list one a class", _are_columns),
         "group_column": ("be the name of a column", lambda value: value is None or isinstance(value, str)),
-        "confidence_level": ("lie in [0.5, 1)", lambda value: _is_number(value) and 0.5 <= value < 1),
+        "confidence_level": ("lie in [0.5, 1)", lambda value: is_real(value) and 0.5 <= value < 1),
         "figure": ("be True or False", lambda value: isinstance(value, bool)),
         "metric_prefix": ("be text without '/'", lambda value: isinstance(value, str) and "/" not in value),
     }
@@ -136,7 +133,3 @@ def _are_columns(value: Any) -> bool:
 
 def _is_listed(value: Any) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (str, bytes, Mapping))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

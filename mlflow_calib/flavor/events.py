@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import Any
 
-from mlflow_calib.core.records import TEXT, TIME, field_problems, one_of, parse_time
+from mlflow_calib.core.records import TEXT, TIME, field_problems, from_json, one_of, parse_time
 from mlflow_calib.flavor.runs import quoted
 
 EVENT_SCHEMA = "mlflow_calib.event/1"
@@ -73,7 +73,7 @@ _FIELDS = {
 def read_event(text: str | None) -> Event | None:
     """The event of a tag's text; None where it is none, such as one that a later release wrote."""
     try:
-        document = json.loads(text or "")
+        document = from_json(text or "")
     except ValueError:
         return None
     if field_problems(document, _FIELDS):

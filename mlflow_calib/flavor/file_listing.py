@@ -12,6 +12,8 @@ from typing import Any
 from mlflow_calib.flavor.resolved import model_files
 
 LISTING_SCHEMA = "mlflow_calib.model_files/1"
+#: Beside the records of a run: the files of its model, one by one.
+LISTING = "model_files.json"
 #: A message names this many files and counts the others.
 _NAMED = 5
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlflow_calib.errors import ModelError
 from mlflow_calib.flavor.file_listing import file_digests, listing_digest
 
-#: PEP 552: the second word of a compiled file; 1 says that Python runs it without a look at its source.
-_UNCHECKED = 1
-_HEADER = 8
+#: PEP 552: magic number, flags (0: the cache is bound to the time and size of its source), time, size.
+_HEADER = 16
 
 
 def model_files_digest(folder: str | os.PathLike[str]) -> str:
@@ -37,18 +37,20 @@ def model_files_digest(folder: str | os.PathLike[str]) -> str:
 def hidden_content(root: Path) -> Iterator[str]:
     """What a digest over files does not cover and loading a model would use, in words.
 
-    A link to a folder leads out of the model. A compiled file in a cache is used in place of its source; where it is
-    bound to the time or hash of the source (PEP 552) Python looks first, otherwise it runs whatever it holds.
+    A link to a folder leads out of the model. A compiled file in a cache may be used in place of its source. Those that
+    Python writes of itself are bound to the time of the source. One bound to the hash of the source, which anybody can
+    compute, runs whatever it holds, and so does one bound to a time at which the source may yet be downloaded.
     """
     for place, folders, files in os.walk(root):
         here = Path(place)
         yield from (f"the link {(here / name).relative_to(root)}" for name in folders if (here / name).is_symlink())
-        if "__pycache__" in here.relative_to(root).parts:
-            paths = (here / name for name in files)
+        if here.name == "__pycache__":
+            paths = (here / name for name in files if name.endswith(".pyc"))
             yield from (f"the unchecked code {path.relative_to(root)}" for path in paths if _unchecked(path))
 
 
 def _unchecked(path: Path) -> bool:
     with path.open("rb") as stream:
         header = stream.read(_HEADER)
-    return len(header) == _HEADER and int.from_bytes(header[4:8], "little") == _UNCHECKED
+    flags, of_source = int.from_bytes(header[4:8], "little"), int.from_bytes(header[8:12], "little")
+    return len(header) < _HEADER or flags != 0 or of_source > time.time()

@@ -23,8 +23,8 @@ from mlflow_calib.flavor.tracking import MlflowServer, connected, require_tracki
 FLAVOR_NAME = "mlflow_calib"
 #: Where a calibrated model keeps its parts, below the folder of the model.
 BUNDLE = "data/bundle"
-#: Files that MLflow or Python add to a model folder when it is read; they are no part of the model.
-_ADDED_BY_READING = ("registered_model_meta", "__pycache__")
+#: The file that MLflow writes into a model folder when it is read by the name of a registered model.
+_META = "registered_model_meta"
 _VERSION = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))/?$")
 _MODEL_ID = re.compile(r"models:/(?P<model_id>m-[^/@]+)/?$")
 _OF_A_SERVER = ("models:", "runs:", "mlflow-artifacts:")
@@ -194,8 +194,16 @@ def folder_digest(folder: str | os.PathLike[str]) -> str:
 def model_files(root: Path) -> Iterator[Path]:
     """The files that make up a model, without those that reading it adds."""
     for path in root.rglob("*"):
-        if path.is_file() and not set(path.relative_to(root).parts) & set(_ADDED_BY_READING):
+        if path.is_file() and not _added_by_reading(path.relative_to(root)):
             yield path
+
+
+def _added_by_reading(path: Path) -> bool:
+    """Whether MLflow or Python write this file when they read the model: that one file, and caches of compiled code.
+
+    Anything else that stands in a cache's folder, or bears the file's name elsewhere, is a part of the model.
+    """
+    return path == Path(_META) or (path.parent.name == "__pycache__" and path.suffix == ".pyc")
 
 
 def _pin(client: Any, uri: str) -> tuple[str | None, str | None, str | None]:

@@ -14,12 +14,10 @@ from urllib.parse import urlsplit
 from mlflow_calib.core.signing import Statement
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.errors import MlflowCalibError
-from mlflow_calib.flavor.file_listing import differing_files, file_digests, listed_files, listing_digest
+from mlflow_calib.flavor.file_listing import LISTING, differing_files, file_digests, listed_files, listing_digest
 from mlflow_calib.flavor.model_digest import hidden_content
 from mlflow_calib.guard.places import Places
 
-#: Beside the records of a run: the files of its model, one by one.
-LISTING = "model_files.json"
 log = logging.getLogger("mlflow_calib.guard")
 
 

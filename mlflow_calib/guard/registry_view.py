@@ -26,6 +26,8 @@ SIGNED = "mlflow_calib.signed."
 #: Tags of the guard's own.
 GUARD = "mlflow_calib.guard."
 HELD, MOVED = f"{GUARD}held.", f"{GUARD}moved."
+#: By this tag of a registered model MLflow takes it for a prompt, and shows it no more among the models.
+IS_PROMPT = "mlflow.prompt.is_prompt"
 VERSION_URI = re.compile(r"models:/(?P<name>[^@/]+)/(?P<version>\d+)/?$")
 #: A chain of copies longer than this is nobody's.
 _LONGEST_CHAIN = 50

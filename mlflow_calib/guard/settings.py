@@ -85,10 +85,10 @@ class GuardSettings:
 
 
 def plain(text: object) -> str:
-    """A name as databases that ignore case, accents, width and trailing blanks compare it.
+    r"""A name as databases that ignore case, accents, width and trailing blanks compare it.
 
-    >>> plain("CHÂMPION "), plain("ｃｈａｍｐｉｏｎ")
-    ('champion', 'champion')
+    >>> plain("CHÂMPION "), plain("champion\N{FULLWIDTH LATIN SMALL LETTER S}")
+    ('champion', 'champions')
     """
     letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", str(text)).casefold())
     return "".join(letter for letter in letters if not unicodedata.combining(letter)).strip()

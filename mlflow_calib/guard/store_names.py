@@ -7,7 +7,7 @@ from typing import Any
 from mlflow_calib.core.signing import Statement
 from mlflow_calib.guard.decisions import allow, log, refuse
 from mlflow_calib.guard.permission import Standing
-from mlflow_calib.guard.registry_view import VERSION_URI, is_ours, is_placeholder
+from mlflow_calib.guard.registry_view import IS_PROMPT, VERSION_URI, is_ours, is_placeholder
 from mlflow_calib.guard.settings import PRODUCTION
 from mlflow_calib.guard.store_base import HOW_TO_OVERRIDE, GuardedBase
 
@@ -49,7 +49,7 @@ class GuardedNames(GuardedBase):
         return args, {**options, "tags": kept}
 
     def _new_prompt(self, name: str, source: str) -> bool:
-        return is_placeholder(source) and "mlflow.prompt.is_prompt" in self.get_registered_model(name).tags
+        return is_placeholder(source) and IS_PROMPT in self.get_registered_model(name).tags
 
     def _copied(self, what: str, name: str, source: str) -> tuple[Statement, str]:
         found = VERSION_URI.match(str(source))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from mlflow_calib.core.signing import Statement, verify
 from mlflow_calib.errors import SignatureError
 from mlflow_calib.guard.decisions import refuse
-from mlflow_calib.guard.registry_view import GUARD, SIGNED, is_ours
+from mlflow_calib.guard.permission import CLOCK_AHEAD
+from mlflow_calib.guard.registry_view import GUARD, IS_PROMPT, SIGNED, is_ours
 from mlflow_calib.guard.store_base import GuardedBase
 
 HOW_TO_SIGN = "Let the step that decides (gate, promote, rollback) write it, with the key in its environment"
@@ -28,10 +30,12 @@ class GuardedTags(GuardedBase):
 
     def set_registered_model_tag(self, name: str, tag: Any) -> None:
         """Write a tag of a registered model."""
+        what = f"write tag {tag.key!r} of {name!r}"
         if not is_ours(tag.key):
+            if str(tag.key).casefold() == IS_PROMPT and self.view.guarded(name):
+                refuse(what, ["it would hide a model that holds a guarded alias as a prompt"], "Leave the tag away")
             super().set_registered_model_tag(name, tag)
             return
-        what = f"write tag {tag.key!r} of {name!r}"
         statement = self._signed(what, tag)
         with self.locked(name):
             carrier = self.get_registered_model(name)
@@ -77,6 +81,9 @@ class GuardedTags(GuardedBase):
             statement = verify(str(tag.value), keyring)
         except SignatureError as error:
             refuse(what, [str(error)], HOW_TO_SIGN)
+        if statement.issued > datetime.now(timezone.utc) + CLOCK_AHEAD:
+            reason = f"it was signed at {statement.issued_at}, which is still to come: it would outlast all that follow"
+            refuse(what, [reason], "Set the clock of the worker and sign again")
         if tag.key != f"{SIGNED}{statement.kind}":
             refuse(what, [f"it holds a signed {statement.kind}, which stands in {SIGNED}{statement.kind}"], HOW_TO_SIGN)
         return statement
@@ -95,6 +102,6 @@ class GuardedTags(GuardedBase):
             stands = verify(text, keyring)
         except SignatureError:
             return
-        if statement.issued < stands.issued:
+        if statement.issued < stands.issued <= datetime.now(timezone.utc) + CLOCK_AHEAD:
             reason = f"it was signed at {statement.issued_at}, before the one that stands, of {stands.issued_at}"
             refuse(what, [reason], HOW_TO_SIGN)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from datetime import datetime, timezone
 
 from mlflow_calib.core.records import parse_time
-from mlflow_calib.core.requirements import RequirementVerdict
+from mlflow_calib.core.requirement_record import RequirementVerdict
 from mlflow_calib.core.verdict import Verdict
 
 #: What XML 1.0 has no way to write; anything else is escaped where the text is serialised.

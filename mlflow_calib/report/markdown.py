@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mlflow_calib.core.records import is_number, shown
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+#: Half of a pair of UTF-16: no text in UTF-8 holds one.
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def plain_text(text: Any) -> str:
@@ -16,7 +20,7 @@ def plain_text(text: Any) -> str:
     >>> print(plain_text("a_b | <img>"))
     a\_b \| \<img\>
     """
-    line = _CONTROL.sub(" ", str(text)).replace("&", "&amp;")
+    line = _SURROGATE.sub("\ufffd", _CONTROL.sub(" ", str(text))).replace("&", "&amp;")
     return _SPECIAL.sub(r"\\\1", line).strip()
 
 
@@ -38,8 +42,8 @@ def number(value: Any) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return plain_text(value)
+    if not is_number(value):
+        return plain_text(shown(value) if isinstance(value, int) else value)
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 1 else f"{value:.4g}"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mlflow_calib import __version__
-from mlflow_calib.core.policy import CALIBRATION_ERROR
-from mlflow_calib.core.requirements import RequirementVerdict
+from mlflow_calib.core.policy import CALIBRATION_ERROR, EVIDENCE_AGE, N_EVALUATION, ROWS_PER_BIN
+from mlflow_calib.core.requirement_record import RequirementVerdict
 from mlflow_calib.core.verdict import Verdict
-from mlflow_calib.core.wording import figure
+from mlflow_calib.core.wording import age_words, count, figure
 from mlflow_calib.report.markdown import number, plain_text, table
 
 _MODELS = ("candidate", "champion", "base", "rival")
@@ -83,11 +83,22 @@ def _row(requirement: RequirementVerdict) -> list[str]:
     return [
         f"`{requirement.name}`",
         plain_text(requirement.expected),
-        _beside(requirement.actual, limit),
+        _actual(requirement),
         _bounds(requirement.lower, requirement.upper, limit),
         number(requirement.n),
         _status(requirement.status),
     ]
+
+
+def _actual(requirement: RequirementVerdict) -> str:
+    """Rows as rows, days as a time span, everything else as a figure beside its limit."""
+    if requirement.actual is None:
+        return ""
+    if requirement.name in (N_EVALUATION, ROWS_PER_BIN):
+        return count(requirement.actual)
+    if requirement.name == EVIDENCE_AGE:
+        return age_words(requirement.actual, requirement.limit)
+    return figure(requirement.actual, requirement.limit)
 
 
 def _beside(value: float | None, limit: float) -> str:
@@ -133,8 +144,7 @@ def _models(verdict: Verdict, evidence: Mapping[str, Any] | None) -> list[str]:
     entries = _entries(evidence)
     if not entries:
         return []
-    limits = {one.name: one for one in verdict.requirements if one.status != "off"}
-    limit = number(limits[CALIBRATION_ERROR].limit) if CALIBRATION_ERROR in limits else ""
+    limit = _limit_on_roots(verdict)
     rows = []
     for field, label in _FIGURES.items():
         cells = [number(entry.get(field)) for entry in entries.values()]
@@ -143,6 +153,12 @@ def _models(verdict: Verdict, evidence: Mapping[str, Any] | None) -> list[str]:
     level = next(iter(entries.values())).get("confidence_level")
     note = f"Bounds in this table: one-sided, at the level of the evaluation, {number(level)}." if level else ""
     return ["", *table(["", *entries, "limit"], rows), *(["", note] if note else [])]
+
+
+def _limit_on_roots(verdict: Verdict) -> str:
+    """The limit on the calibration error; empty where there is none, or it is on the square."""
+    asked = [one for one in verdict.requirements if one.name == CALIBRATION_ERROR and one.status != "off"]
+    return "".join(number(one.limit) for one in asked if not one.expected.startswith("squared"))
 
 
 def _entries(evidence: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:

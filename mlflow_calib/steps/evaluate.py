@@ -21,12 +21,12 @@ from mlflow_calib.steps.candidate import (
     verify_base_model,
 )
 from mlflow_calib.steps.curves import log_figure
-from mlflow_calib.steps.evaluated import CHAMPION_ROLE, Evaluation, build_record, metrics_of
+from mlflow_calib.steps.evaluated import Evaluation, build_record, metrics_of
 from mlflow_calib.steps.evaluation_rows import DataDigest, contenders_of, iter_batches
 from mlflow_calib.steps.evaluation_sums import Sums, add_up
 from mlflow_calib.steps.hand_over import give, take
 from mlflow_calib.steps.opening import open_partitions, open_policy
-from mlflow_calib.steps.role import check_role, role_of
+from mlflow_calib.steps.role import CHAMPION, check_role, role_of
 from mlflow_calib.steps.slices import Slices, require_slice_columns
 from mlflow_calib.steps.unseen import require_unseen
 from mlflow_calib.steps.whole_model import with_model_files
@@ -100,7 +100,7 @@ def evaluate(
     found = find_candidate(server, take(candidate, "mlflow_calib.fit/1", "candidate"))
     run_id = require_own_run(server, found)
     given = role_of(server, found, manifest, role)
-    shared = require_unseen(server, found, manifest, digest, verified=given != CHAMPION_ROLE)
+    shared = require_unseen(server, found, manifest, digest, verified=given != CHAMPION)
     verify_base_model(server, found)
     found = with_model_files(server, found, run_id)
     evaluation = Evaluation(found, given, manifest, digest, rules, shared)
@@ -158,7 +158,7 @@ def _logged(
 
 def _places(evaluation: Evaluation, record: Mapping[str, Any]) -> tuple[str, str, str]:
     """Folder of the record, file of the figure, prefix of the tags: a champion's own evidence has its own for each."""
-    if evaluation.role != CHAMPION_ROLE:
+    if evaluation.role != CHAMPION:
         return FOLDER, FIGURE, "mlflow_calib"
     moment = re.sub(r"\+00:00$", "Z", str(record["evaluated_at"])).replace("-", "").replace(":", "")
     folder = f"{FOLDER}/champion/{moment}"

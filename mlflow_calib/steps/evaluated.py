@@ -16,9 +16,8 @@ from mlflow_calib.steps.candidate import Candidate
 from mlflow_calib.steps.contenders import Contender
 from mlflow_calib.steps.evaluation_sums import ModelSums, Sums
 from mlflow_calib.steps.key_record import rows_a_model_was_fitted_on
+from mlflow_calib.steps.role import CHAMPION
 from mlflow_calib.steps.slices import Slices
-
-CHAMPION_ROLE = "champion"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Evaluation:
     @property
     def compares(self) -> bool:
         """Whether the champion of the partitions is another model, to compare with."""
-        return self.role != CHAMPION_ROLE
+        return self.role != CHAMPION
 
 
 def build_record(
@@ -159,5 +158,5 @@ def metrics_of(record: Mapping[str, Any]) -> dict[str, float | None]:
         }
         metrics |= {f"{prefix}{name}": value for name, value in named.items()}
     metrics |= {name: one["mean"] for name, one in record["comparisons"].items() if one is not None}
-    own = "as_champion_" if record["role"] == CHAMPION_ROLE else ""
+    own = "as_champion_" if record["role"] == CHAMPION else ""
     return {f"{own}{name}": value for name, value in metrics.items()}

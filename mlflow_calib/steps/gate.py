@@ -15,11 +15,12 @@ from mlflow_calib.steps.candidate import as_tags
 from mlflow_calib.steps.described import LINE_STARTS, described
 from mlflow_calib.steps.given_evidence import model_sha256_of
 from mlflow_calib.steps.judgement import Judgement, judgement_of
+from mlflow_calib.steps.role import CHAMPION
 from mlflow_calib.steps.statements import signed_verdict
 
 PATH = "mlflow_calib/verdict.json"
 #: A verdict on the champion alone stands beside its evidence, and under tags of its own: it promotes nothing.
-CHAMPION, CHAMPION_FOLDER = "champion", "mlflow_calib/champion"
+CHAMPION_FOLDER = "mlflow_calib/champion"
 
 
 def gate(
@@ -59,7 +60,8 @@ def gate(
     dict
         Hand-over ``mlflow_calib.gate/1``: uri and sha256 of ``verdict.json``, run_id, model_uri, version, name, status
         ("pass", "fail", "inconclusive" or "no verdict"), blocks, mode, reason (at most 300 bytes of JSON),
-        calibration_error and upper_bound as the requirement reads them, limit, n, champion_status.
+        calibration_error and upper_bound as the requirement reads them, limit, whether these are squared, n,
+        champion_status.
 
     Raises
     ------

@@ -54,6 +54,7 @@ class Judgement:
             calibration_error=requirement.actual,
             upper_bound=requirement.upper,
             limit=float(requirement.limit),
+            squared=bool(self.policy.requirements[CALIBRATION_ERROR].squared),
             n=requirement.n,
             champion_status=verdict.champion_status,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +17,10 @@ from mlflow_calib.steps.given_verdict import stale
 #: Characters of a reason and of a name: they stand in tags, statements and descriptions.
 LONGEST_REASON, LONGEST_NAME = 500, 200
 
+#: Controls, halves of pairs, ends of lines and marks that turn a line round: terminals and databases read them, and
+#: people do not.
+_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 @dataclass(frozen=True)
 class Override:
@@ -25,11 +31,20 @@ class Override:
 
 
 def said_problems(said: object, name: str, longest: int) -> list[str]:
-    """Why this is no reason and no name: such a text is short, and not empty."""
-    if isinstance(said, str) and said.strip() and len(said) <= longest:
-        return []
-    got = "nothing" if said is None or (isinstance(said, str) and not said.strip()) else f"{len(str(said))} characters"
+    """Why this is no reason and no name: such a text is short, and people can read it."""
+    if isinstance(said, str) and len(said) <= longest and any(map(_is_seen, said)):
+        hidden = ", ".join(f"U+{ord(sign):04X}" for sign in sorted(set(_HIDDEN.findall(said))))
+        return [f"{name} must be a text without control characters, got {hidden}"] if hidden else []
+    if isinstance(said, str) and any(map(_is_seen, said)):
+        got = f"{len(said)} characters"
+    else:
+        got = "nothing" if said is None or isinstance(said, str) else f"a {type(said).__name__}"
     return [f"{name} must be a text of 1 to {longest} characters, got {got}"]
+
+
+def _is_seen(sign: str) -> bool:
+    """Whether a character leaves a mark: neither a blank nor a control, nor one that only changes others."""
+    return unicodedata.category(sign)[0] not in "CZM"
 
 
 def override_of(reason: str | None, by: str | None, problems: Sequence[str] = ()) -> Override | None:

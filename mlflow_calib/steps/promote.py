@@ -145,7 +145,8 @@ def _moved(asked: Asked, client: Any, current: str | None, events: Sequence[Even
     name, version, verdict = asked.candidate.name, asked.candidate.version, asked.given.verdict
     expected = expected_holder(verdict, name, asked.alias, current, version)
     if current == version:
-        event = asked.event(expected, override if verdict.blocks else None)
+        held_before = digest_of_holder(asked.server, asked.evidence, name, expected, events)
+        event = asked.event(expected, override if verdict.blocks else None, held_before)
         record_move(client, event)
         return event
     against = obstacles(verdict, version, events)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mlflow_calib.core.records import same_scalar
 from mlflow_calib.data.partitions import PartitionsManifest
 from mlflow_calib.data.predictions import GROUP, TIME
 from mlflow_calib.errors import DataError
@@ -121,9 +122,4 @@ def _scalar(value: Any) -> Any:
 
 def _equal(column: tuple[list[Any], Index], wanted: Any) -> Any:
     values, codes = column
-    return np.array([_same(value, wanted) for value in values], dtype=np.bool_)[codes]
-
-
-def _same(value: Any, wanted: Any) -> bool:
-    """Equality of JSON: 1 and 1.0 are equal, true is no number."""
-    return bool(isinstance(value, bool) == isinstance(wanted, bool) and value == wanted)
+    return np.array([same_scalar(value, wanted) for value in values], dtype=np.bool_)[codes]

@@ -6,14 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlflow_calib.errors import EvidenceError, MlflowCalibError
-from mlflow_calib.flavor.file_listing import differing_files, file_digests, listed_files, listing, listing_digest
+from mlflow_calib.flavor.file_listing import (
+    LISTING,
+    differing_files,
+    file_digests,
+    listed_files,
+    listing,
+    listing_digest,
+)
 from mlflow_calib.flavor.model_digest import hidden_content
 from mlflow_calib.flavor.records import log_record, read_record
 from mlflow_calib.flavor.resolved import resolve_model
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.candidate import RUN_ID, Candidate
 
-PATH = "mlflow_calib/model_files.json"
+PATH = f"mlflow_calib/{LISTING}"
 #: Tag of a version: the digest over every file of its model, as ``fit`` logged it.
 MODEL_SHA256 = "mlflow_calib.model_sha256"
 

@@ -21,9 +21,8 @@ from mlflow_calib.core.class_dependence import marginal_row_terms
 from mlflow_calib.core.class_sums import ClassStatistics
 from mlflow_calib.core.class_terms import classes_status
 from mlflow_calib.core.error_statistics import ErrorStatistics
-from mlflow_calib.core.group_moments import GroupMoments
 from mlflow_calib.core.evidence import class_entry, estimate_entry
-from mlflow_calib.core.group_moments import GroupTable
+from mlflow_calib.core.group_moments import GroupMoments, GroupTable
 from mlflow_calib.core.policy import CALIBRATION_ERROR
 from mlflow_calib.core.status import status
 from tests.bench import gate_pairs

@@ -35,6 +35,13 @@ def test_a_wrong_policy_is_said(text: str, said: str, tmp_path: Path, capsys: py
     assert said in capsys.readouterr().err
 
 
+def test_it_asks_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.toml").write_text(TOML)
+    with pytest.raises(SystemExit):
+        main(["policy", str(tmp_path / "policy.toml"), "--tracking-uri", "http://127.0.0.1:9"])
+    assert "--tracking-uri" in capsys.readouterr().err
+
+
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "/nonexistent.toml"]) == 2
     assert "does not exist" in capsys.readouterr().err

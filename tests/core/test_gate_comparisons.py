@@ -20,7 +20,7 @@ from mlflow_calib.core.paired import PairedDifference
 from mlflow_calib.core.paired_error import RootBounds, difference_bounds, own_level
 from mlflow_calib.core.policy import SETTINGS
 from mlflow_calib.core.records import parse_time
-from mlflow_calib.core.requirements import RequirementVerdict
+from mlflow_calib.core.requirement_record import RequirementVerdict
 
 Build = Callable[..., dict[str, Any]]
 LOG_LOSS = "log_loss_increase_over_champion"
@@ -151,6 +151,15 @@ def test_infinite_log_losses(evidence_of: Build) -> None:
     entry["statistics"]["u"][0] = 0.0  # and the figures beside it are no longer those of the statistics
     assert one(record, LOG_LOSS).status == "no verdict"
     assert one(_infinite(evidence_of(), "base"), "log_loss_increase_over_base").status == "pass"
+
+
+@pytest.mark.parametrize("name", ["candidate", "champion"])
+def test_an_infinite_log_loss_has_no_difference(evidence_of: Build, name: str) -> None:
+    """A record with both would pass by the comparison although the loss is infinite."""
+    record = evidence_of()
+    record["estimates"][name].update(log_loss=None, log_loss_infinite=True)
+    assert f"comparisons.{LOG_LOSS} must be null" in " ".join(check_evidence(record))
+    assert one(record, LOG_LOSS).status == "no verdict"
 
 
 def test_a_candidate_that_is_sometimes_certain_does_not_pass_by_the_champion_s_infinity(evidence_of: Build) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mlflow_calib import Verdict, judge
 from mlflow_calib.core.policy import SLICES, Policy
-from mlflow_calib.core.requirements import STATUSES
+from mlflow_calib.core.requirement_record import STATUSES
 from tests.bench.gate_records import TIME, class_record, sliced
 from tests.core.conftest import CHAMPION, EVALUATED_AT, NO_CHAMPION, _record
 
@@ -141,6 +141,22 @@ def test_what_is_missing_never_turns_a_fail_or_an_inconclusive_into_a_pass(found
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), st.lists, max_leaves=5))
 def test_anything_at_all_gives_a_verdict(evidence: Any) -> None:
     assert _verdict(evidence).status == "no verdict"
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, 10**400, math.nan, "\ud800", [], {}])
+def test_every_figure_of_an_entry_may_be_beyond_all_bounds(value: Any) -> None:
+    """A square of it need not be a number, a text of it need not be one."""
+    for figure in _built("bad, by row")["estimates"]["candidate"]:
+        record = copy.deepcopy(_built("bad, by row"))
+        record["estimates"]["candidate"][figure] = value
+        assert _verdict(record).status in ("no verdict", "fail"), figure
+
+
+@pytest.mark.parametrize("text", ['{"schema": 1, "schema": 2}', "[" * 100_000])
+def test_a_text_that_says_two_things_or_too_many(text: str) -> None:
+    verdict = judge(text)
+    assert verdict.status == "no verdict"
+    assert "must be a record or its JSON text" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -198,6 +198,7 @@ def test_a_policy_of_another_schema_is_refused() -> None:
         ({SLICES: {"limit": 0.01, "columns": ["a"]}}, "where every slice of a column is within it, the whole is"),
         ({SLICES: {}}, 'must name its slices: columns = ["region"]'),
         ({SLICES: {"slices": [{"a": 1}, {"a": 1}]}}, "must name each slice once"),
+        ({SLICES: {"slices": [{"a": 1}, {"a": 1.0}]}}, "must name each slice once"),
         ({SLICES: {"slices": [{"a": i} for i in range(201)]}}, "slices must be at most 200, got 201"),
         ({ERROR: {"bound": "finite-sample", "limit": 0}}, 'limit must be over 0 with bound = "finite-sample"'),
         ({ERROR: {"bound": "finite-sample", "by_group": True}}, "needs independent rows"),

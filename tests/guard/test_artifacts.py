@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import marshal
 import py_compile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -131,18 +134,59 @@ def test_what_reading_adds_is_no_change(judged: tuple[Statement, Path], tmp_path
     assert ARTIFACTS.problems(statement, str(model)) == []
 
 
-def test_code_that_python_would_run_unseen(judged: tuple[Statement, Path], tmp_path: Path) -> None:
-    """A compiled file that is never held against its source (PEP 552) runs in place of it."""
+@pytest.mark.parametrize("mode", ["UNCHECKED_HASH", "CHECKED_HASH"])
+def test_code_that_python_would_run_unseen(judged: tuple[Statement, Path], tmp_path: Path, mode: str) -> None:
+    """A compiled file that is bound to the hash of its source (PEP 552), or to nothing, runs in place of it."""
     statement, _ = judged
     model = write_model(tmp_path / "model")
-    other = tmp_path / "other.py"
-    other.write_text("ANSWER = 'somebody else'\n")
-    unseen = importlib.util.cache_from_source(str(model / "code/rt.py"))
-    py_compile.compile(str(other), unseen, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    source = model / "code/rt.py"
+    unseen = Path(importlib.util.cache_from_source(str(source)))
+    py_compile.compile(str(source), str(unseen), invalidation_mode=py_compile.PycInvalidationMode[mode])
+    other = compile("ANSWER = 'somebody else'\n", str(source), "exec")
+    unseen.write_bytes(unseen.read_bytes()[:16] + marshal.dumps(other))
+    assert run_path_of(source) == "somebody else"
     (problem,) = ARTIFACTS.problems(statement, str(model))
     assert "the unchecked code code/__pycache__/rt." in problem
     with pytest.raises(ModelError, match="unchecked code"):
         model_files_digest(model)
+
+
+def run_path_of(source: Path) -> str:
+    """What Python runs where it is told to load this source."""
+    module: dict[str, str] = {}
+    exec(SourceFileLoader("rt", str(source)).get_code("rt"), module)  # noqa: S102 - the attack itself
+    return module["ANSWER"]
+
+
+def test_compiled_code_that_waits_for_a_download(judged: tuple[Statement, Path], tmp_path: Path) -> None:
+    """Bound to a time to come it runs once the source was downloaded at that second."""
+    statement, _ = judged
+    model = write_model(tmp_path / "model")
+    cache = Path(py_compile.compile(str(model / "code/rt.py")) or "")
+    header = bytearray(cache.read_bytes())
+    header[8:12] = (int(time.time()) + 3600).to_bytes(4, "little")
+    cache.write_bytes(header)
+    (problem,) = ARTIFACTS.problems(statement, str(model))
+    assert "the unchecked code code/__pycache__/rt." in problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "code/__pycache__/__init__.py",
+        "__pycache__/weights.json",
+        "data/__pycache__/deep/weights.pyc",
+        "data/registered_model_meta",
+        "registered_model_meta/weights.json",
+    ],
+)
+def test_names_that_reading_adds_hide_nothing_else(judged: tuple[Statement, Path], tmp_path: Path, name: str) -> None:
+    statement, _ = judged
+    model = write_model(tmp_path / "model")
+    (model / name).parent.mkdir(parents=True, exist_ok=True)
+    (model / name).write_text("somebody else's")
+    (problem,) = ARTIFACTS.problems(statement, str(model))
+    assert f"{name} was added" in problem
 
 
 def test_links_out_of_the_model(judged: tuple[Statement, Path], tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def test_names_and_aliases_are_compared_without_case() -> None:
     assert [found.guards_alias(alias) for alias in ("champion", "CHAMPION", "Live", "champ", "")] == [True] * 3 + [
         False
     ] * 2
-    names = ("prod.churn", "PROD.churn", "main", "dev.churn", "prod")
-    assert [found.guards_name(name) for name in names] == [True, True, True, False, False]
+    names = ("prod.churn", "PROD.churn", "pröd.churn ", "main", "dev.churn", "prod")
+    assert [found.guards_name(name) for name in names] == [True, True, True, True, False, False]
     assert settings().guards_alias("champion")
     assert not settings().guards_name("anything")
 

@@ -12,11 +12,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlflow_calib.core.signing import Keyring
+from mlflow_calib.core.signing import Keyring, sign
 from mlflow_calib.guard.build import GuardedStore
 
 from .conftest import fresh_client
-from .registry import POLICY, Registry, refusal
+from .registry import KEYRING, POLICY, Registry, refusal
 
 Open = Callable[..., Registry]
 
@@ -213,7 +213,7 @@ def test_a_statement_moves_an_alias_once_for_all_copies_and_after_other_moves(lo
     assert registry.champion("m") == first.version
 
 
-@pytest.mark.parametrize("alias", ["Champion", "CHÂMPION", "ｃｈａｍｐｉｏｎ", "champion\n"])
+@pytest.mark.parametrize("alias", ["Champion", "CHÂMPION", "\N{FULLWIDTH LATIN SMALL LETTER C}hampion", "champion\n"])
 def test_an_alias_that_some_database_takes_for_the_guarded_one(local: Open, alias: str) -> None:
     registry = local()
     registry.model("m")
@@ -237,3 +237,29 @@ def test_tags_of_the_guard_in_other_cases_come_with_no_version(local: Open) -> N
     tags = {"MLflow_Calib.Guard.held.champion": "{}", "mlflow_calib.SIGNED.verdict": "x", "team": "risk"}
     made = registry.client.create_model_version("m", "s3://a/b", tags=tags)
     assert made.tags == {"team": "risk"}
+
+
+def test_a_statement_from_a_clock_far_ahead_does_not_stay_for_good(local: Open) -> None:
+    registry = local()
+    registry.model("m")
+    version = registry.version("m")
+    ahead = registry.statement(version, issued_at="2999-01-01T00:00:00+00:00")
+    assert "still to come" in refusal(registry.put, ahead)
+    assert KEYRING is not None
+    tag = ("m", version.version, "mlflow_calib.signed.verdict", sign(ahead, KEYRING))
+    _unguarded(registry).set_model_version_tag(*tag)  # as an earlier release took it
+    registry.put(registry.statement(version))
+    registry.client.set_registered_model_alias("m", "champion", version.version)
+    assert registry.champion("m") == version.version
+
+
+def test_a_champion_is_not_hidden_as_a_prompt(local: Open) -> None:
+    registry = local()
+    registry.model("m")
+    version = registry.promoted("m")
+    said = refusal(registry.client.set_registered_model_tag, "m", "mlflow.prompt.is_prompt", "true")
+    assert "hide a model that holds a guarded alias" in said
+    assert registry.champion("m") == version.version
+    registry.client.register_prompt("p", "Hello")
+    registry.client.set_prompt_alias("p", "champion", 1)
+    registry.client.set_prompt_tag("p", "team", "risk")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlflow_calib.core.policy import Policy
-from mlflow_calib.core.requirements import RequirementVerdict
+from mlflow_calib.core.requirement_record import RequirementVerdict
 from mlflow_calib.core.verdict import Verdict, judge
 from mlflow_calib.report.junit import error_junit, verdict_junit
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlflow_calib.core.requirements import RequirementVerdict
+from mlflow_calib.core.requirement_record import RequirementVerdict
 from mlflow_calib.core.verdict import Verdict, judge
 from mlflow_calib.report.markdown import number, plain_text, table
 from mlflow_calib.report.summary import verdict_markdown
@@ -52,14 +52,26 @@ def test_the_requirements_with_what_was_expected_and_found() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a|b", "<img src=x onerror=alert(1)>", "**bold**", "[x](http://y)", "`code`", "line\nbreak", "&lt;", "a_b_c"],
+    [
+        "a|b",
+        "\ud800",
+        "esc\x1b[2J\x9b",
+        "<img src=x onerror=alert(1)>",
+        "**bold**",
+        "[x](http://y)",
+        "`code`",
+        "line\nbreak",
+        "&lt;",
+        "a_b_c",
+    ],
 )
 def test_a_name_breaks_no_table_and_brings_no_markup(name: str) -> None:
     one = requirement(parts=({"part": name, "status": "fail", "actual": 0.2, "lower": 0.1, "upper": 0.3, "n": 50},))
     page = verdict_markdown(verdict(one, candidate={"name": name, "version": "1"}, sentence=f"{name} version 1: fail"))
     assert {len(row) for row in rows_of(page)} == {6, 5}
     assert not re.search(r"(?<!\\)[<>*\[\]]", page.replace("**fail**", ""))
-    assert "\n" not in plain_text(name)
+    assert plain_text(name).isprintable()
+    assert page.encode()
 
 
 def test_parts_stand_with_those_first_that_do_not_pass() -> None:
@@ -82,6 +94,26 @@ def test_the_models_side_by_side_with_the_limit() -> None:
     assert ["least bound (root) that these rows can show", "0.02", "0.02", "-"] in rows
 
 
+def test_a_limit_on_the_square_stands_beside_no_root() -> None:
+    evidence = {"estimates": {"candidate": {"root": 0.0311, "n": 4000}}}
+    squared = requirement(limit=0.0025, expected="squared calibration error at most 0.0025")
+    assert ["calibration error (root)", "0.0311", "-"] in rows_of(verdict_markdown(verdict(squared), evidence))
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "actual", "shown"),
+    [
+        ("n_evaluation", 1000, 11_051.0, "11,051"),
+        ("rows_per_bin", 20, 1_024.0, "1,024"),
+        ("evidence_age_days", 7.0, 0.004, "6 minutes"),
+        ("evidence_age_days", 7.0, 9.1, "9.10 days"),
+    ],
+)
+def test_rows_and_days_are_said_as_such(name: str, limit: float, actual: float, shown: str) -> None:
+    one = requirement(name, limit=limit, actual=actual, lower=None, upper=None)
+    assert rows_of(verdict_markdown(verdict(one)))[1][2] == shown
+
+
 @pytest.mark.parametrize("evidence", [None, {}, {"estimates": None}, {"estimates": {"candidate": 3}}, "text"])
 def test_damaged_evidence_leaves_the_figures_out(evidence: Any) -> None:
     assert "candidate |" not in verdict_markdown(verdict(requirement()), evidence)
@@ -94,5 +126,7 @@ def test_a_mode_that_blocks_nothing_is_said(mode: str, said: str) -> None:
 
 
 def test_helpers() -> None:
+    assert len(number(10**400)) < 50
+    assert number(float("nan")) == "nan"
     assert (number(None), number(0.5), number(3.0), number(True), number(1e-9)) == ("", "0.5", "3", "True", "1e-09")
     assert table(["a", "b"], []) == ["| a | b |", "|---|---|"]

@@ -120,12 +120,36 @@ def test_an_override_that_is_not_needed_is_a_promotion(line: Line) -> None:
         ({"override_reason": " ", "promoted_by": "cleo"}, "override_reason must be a text of 1 to 500 characters"),
         ({"override_reason": "x" * 501, "promoted_by": "cleo"}, "got 501 characters"),
         ({"override_reason": "late", "promoted_by": ""}, "promoted_by must be a text of 1 to 200 characters"),
+        ({"override_reason": "late\x00", "promoted_by": "cleo"}, r"without control characters, got U\+0000"),
+        ({"override_reason": "\x1b[2Jlate", "promoted_by": "cleo"}, r"got U\+001B"),
+        ({"override_reason": "\ud800 late", "promoted_by": "cleo"}, r"got U\+D800"),
+        ({"override_reason": "late", "promoted_by": "\u202ecleo"}, r"promoted_by must be .* got U\+202E"),
+        ({"override_reason": "\u200b\u2060", "promoted_by": "cleo"}, "1 to 500 characters, got nothing"),
+        ({"override_reason": ["late"], "promoted_by": "cleo"}, "1 to 500 characters, got a list"),
     ],
 )
 def test_an_override_needs_a_reason_and_a_name(line: Line, options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         line.promote("2", BLOCKING, **options)
     assert line.world.champion() == "1"
+
+
+@pytest.mark.parametrize(
+    "said", ["a\nb\r\n# c | d", "<script>alert(1)</script>", "🔥" * 200, "é" * 200, "\u0645\u06cc\u200c\u062e"]
+)
+def test_what_is_said_in_any_alphabet_fits_into_every_record(line: Line, said: str) -> None:
+    """The alias has moved: the report on it must not fail for its length."""
+    handed = line.promote("2", BLOCKING, promoted_by=said, override_reason=said)
+    back = line.rollback(reason=said, by=said)
+    assert (handed["version"], back["version"], line.world.champion()) == ("2", "1", "1")
+    assert [(event, by, why) for event, _, _, by, why in line.told()] == [
+        ("override", said, said),
+        ("rollback", said, said),
+    ]
+    assert line.rollback(reason=said, by=said) == back
+    for result in (handed, back):
+        assert len(json.dumps(result)) < 1024
+    assert "\n# c" not in line.world.client.get_model_version("games", "2").description
 
 
 def test_a_dry_run_cannot_be_overridden(line: Line) -> None:
