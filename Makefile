@@ -36,6 +36,8 @@ bench: $(VENV)/installed  ## Speed and memory beside peers, and the long simulat
 	$(BIN)/python -m tests.bench.families
 	$(BIN)/python -m tests.bench.coverage
 	$(BIN)/python -m tests.bench.flavor
+	$(BIN)/python -m tests.bench.guard
+	$(BIN)/python -m tests.bench.gate
 
 matrix:  ## Flavor and core tests on the oldest and newest MLflow and Python, in fresh environments (the network)
 	@for pair in $(MATRIX); do \

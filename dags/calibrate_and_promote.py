@@ -151,6 +151,13 @@ PARAMS = {
     "time_column": Param(
         None, type=OPTIONAL_TEXT, title="Time column", description="Read by a split by time, and recorded."
     ),
+    "slice_columns": Param(
+        None,
+        type=["null", "array"],
+        items={"type": "string"},
+        title="Slice columns",
+        description="Kept beside the scores: what the policy may ask slices by.",
+    ),
     "feature_columns": Param(
         None,
         type=["null", "array"],
@@ -162,7 +169,7 @@ PARAMS = {
         None,
         type=["null", "string", "number", "boolean"],
         title="Positive class",
-        description="The class whose probability is calibrated; needed unless classes are 0 and 1.",
+        description="Of two classes the one whose probability is calibrated; needed unless classes are 0 and 1.",
     ),
     "base_score": Param(
         "auto",
@@ -202,6 +209,13 @@ PARAMS = {
         enum=["scaling-binning", "scaling-binning-shrunk", "histogram-binning"],
         title="Method",
         description="How the calibrator is fitted.",
+    ),
+    "reduction": Param(
+        None,
+        type=OPTIONAL_TEXT,
+        enum=[None, "binary", "marginal", "top-label", "top-label-per-class"],
+        title="Reduction",
+        description="Of three classes and more: which probabilities are calibrated.",
     ),
     "n_bins": Param(10, type="integer", minimum=1, maximum=1000, title="Bins", description="Output values to ask for."),
     "parts": Param(
@@ -245,6 +259,7 @@ with DAG(
         label_column=text("label_column"),
         group_column=text("group_column"),
         time_column=text("time_column"),
+        slice_columns=value("slice_columns"),
         feature_columns=value("feature_columns"),
         positive_class=value("positive_class"),
         base_score=text("base_score"),
@@ -267,7 +282,12 @@ with DAG(
         task_id="fit",
         partitions=split.output,
         model_name=text("model_name"),
-        calibrator={"method": text("method"), "n_bins": value("n_bins"), "parts": text("parts")},
+        calibrator={
+            "method": text("method"),
+            "reduction": text("reduction"),
+            "n_bins": value("n_bins"),
+            "parts": text("parts"),
+        },
         experiment=text("experiment"),
         mlflow_conn_id=text("mlflow_conn_id"),
     )

@@ -35,6 +35,10 @@ class EvidenceError(MlflowCalibError):
     """Evidence is missing, damaged, or speaks of another model or other data."""
 
 
+class SignatureError(EvidenceError):
+    """A signed statement is damaged, or no key at hand made its signature."""
+
+
 class PromotionRefusedError(MlflowCalibError):
     """The verdict blocks, or the champion is not the one the evidence compared with."""
 

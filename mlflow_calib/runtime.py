@@ -666,8 +666,8 @@ def _check_input_once(base: Any, bundle: pathlib.Path) -> None:
         base.metadata.signature = None if kept == (None, None) else ModelSignature(None, *kept)
 
 
-#: Files that MLflow or Python add to a model folder when it is read; they are no part of the model.
-_ADDED_BY_READING = ("registered_model_meta", "__pycache__")
+#: The file that MLflow writes into a model folder when it is read by the name of a registered model.
+_ADDED_BY_MLFLOW = pathlib.PurePath("registered_model_meta")
 #: URIs that name one model for good; an alias or ``latest`` would name another one tomorrow.
 PINNED = re.compile(r"models:/(m-[^/@]+|[^/@]+/\d+)/?$")
 
@@ -716,5 +716,13 @@ def folder_digest(folder: Any) -> str:
 def model_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
     """The files that make up a model, without those that reading it adds."""
     for path in root.rglob("*"):
-        if path.is_file() and not set(path.relative_to(root).parts) & set(_ADDED_BY_READING):
+        if path.is_file() and not _added_by_reading(path.relative_to(root)):
             yield path
+
+
+def _added_by_reading(path: pathlib.Path) -> bool:
+    """Whether MLflow or Python write this file when they read the model: that one file, and caches of compiled code.
+
+    Anything else that stands in a cache's folder, or bears the file's name elsewhere, is a part of the model.
+    """
+    return path == _ADDED_BY_MLFLOW or (path.parent.name == "__pycache__" and path.suffix == ".pyc")

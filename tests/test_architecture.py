@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "mlflow_calib"
 
 #: Floors from the ground up; a file imports from its own floor's folder and from lower floors, never sideways.
-FLOORS = [["errors", "runtime"], ["core"], ["data"], ["flavor", "report"], ["steps"], ["provider", "cli"]]
+FLOORS = [
+    *(["errors", "runtime"], ["core"], ["data"], ["flavor", "report"], ["steps"]),
+    ["provider", "cli", "guard", "evaluator"],
+]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 
 #: Third-party libraries a floor may import, on top of those of the floors below it.
@@ -28,6 +31,8 @@ LIBRARIES = {
     "steps": {"numpy", "scipy", "pyarrow", "pandas", "mlflow", "tqdm"},
     "provider": {"airflow", "mlflow", "jinja2"},  # jinja2: Airflow's own
     "cli": {"numpy"},
+    "evaluator": {"numpy", "pandas", "mlflow", "PIL"},  # PIL: matplotlib's own
+    "guard": {"mlflow", "sqlalchemy"},  # sqlalchemy: MLflow's own
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 

@@ -128,12 +128,12 @@ def publish(settings: Settings, name: str, title: str, parts: Sequence[str], fig
     text = "\n\n".join([f"# {title}", *parts]) + "\n"
     settings.output.mkdir(parents=True, exist_ok=True)
     (settings.output / f"{name}.md").write_text(text, encoding="utf-8")
-    _save(figure, settings.output / f"{name}.png")
+    save(figure, settings.output / f"{name}.png")
     print(text)
     print(f"written: {settings.output / name}.md and .png")
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a PNG of 64 colours: a third of the bytes, and no difference to see in a line drawing."""
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""The command line: ``mlflow-calib score | split | fit | evaluate | gate | promote``, each a step, and ``plan``."""
+"""The command line ``mlflow-calib``: a command for each step from ``score`` to ``history``, ``policy`` and ``plan``."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from mlflow_calib import __version__
-from mlflow_calib.cli import models, values
+from mlflow_calib.cli import after, judging, models, policies, values
 
 #: Command: (what it does, an example).
 COMMANDS = {
@@ -34,7 +34,23 @@ COMMANDS = {
     ),
     "promote": (
         "Move the alias to a version whose verdict lets it through.",
-        "mlflow-calib promote @candidate.json @verdict.json --alias champion",
+        "mlflow-calib promote @candidate.json @verdict.json --alias champion --by ann",
+    ),
+    "rollback": (
+        "Give the alias back to a version that held it.",
+        "mlflow-calib rollback churn --reason complaints --by ann",
+    ),
+    "override": (
+        "Sign for an action that the registry guard refuses: deleting, renaming, copying.",
+        "mlflow-calib override churn delete-alias --alias champion --reason retired --by ann",
+    ),
+    "history": (
+        "List who held the alias, by whom and why.",
+        "mlflow-calib history churn --json",
+    ),
+    "policy": (
+        "Show a policy completed with the defaults, and its digest. Reads the file alone.",
+        "mlflow-calib policy policy.toml",
     ),
     "plan": (
         "Say how many rows it takes to verify a calibration error, and to fit a calibrator. Reads no data.",
@@ -42,7 +58,9 @@ COMMANDS = {
     ),
     **models.COMMANDS,
 }
-_EARLIER = "a URI, a JSON object, or @file.json with what an earlier command printed with --json"
+
+#: Commands that ask no server.
+_WITHOUT_MLFLOW = ("policy", "plan")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -63,8 +81,15 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_options(command)
-        _common(command, mlflow=name != "plan")
+        _common(command, mlflow=name not in _WITHOUT_MLFLOW)
     return parser
+
+
+def command_parser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    found: argparse.ArgumentParser = commands.choices[name]
+    return found
 
 
 def _common(command: argparse.ArgumentParser, *, mlflow: bool) -> None:
@@ -100,7 +125,9 @@ def _score(command: argparse.ArgumentParser) -> None:
 
 
 def _split(command: argparse.ArgumentParser) -> None:
-    command.add_argument("predictions", type=values.earlier_result, metavar="PREDICTIONS", help=f"scored: {_EARLIER}")
+    command.add_argument(
+        "predictions", type=values.earlier_result, metavar="PREDICTIONS", help=f"scored: {values.EARLIER}"
+    )
     command.add_argument("--output", dest="output_uri", required=True, metavar="URI", help="folder of the partitions")
     command.add_argument(
         "--base-training", dest="base_training_uri", metavar="URI", help="keys of the base model's training rows"
@@ -122,13 +149,17 @@ def _split_options(command: argparse.ArgumentParser) -> None:
 
 
 def _fit(command: argparse.ArgumentParser) -> None:
-    command.add_argument("partitions", type=values.earlier_result, metavar="PARTITIONS", help=f"split: {_EARLIER}")
+    command.add_argument(
+        "partitions", type=values.earlier_result, metavar="PARTITIONS", help=f"split: {values.EARLIER}"
+    )
     command.add_argument("--name", required=True, help="registered model that gets the new version")
     command.add_argument("--experiment", metavar="NAME", help="experiment of the run; default the registered model's")
-    _tags(command)
+    values.add_tags(command)
     group = command.add_argument_group("calibrator")
     methods = "scaling-binning (default), scaling-binning-shrunk or histogram-binning"
     group.add_argument("--method", metavar="NAME", help=methods)
+    reductions = "of more than two classes, to be said: marginal, top-label or top-label-per-class"
+    group.add_argument("--reduction", metavar="NAME", help=reductions)
     group.add_argument("--n-bins", type=int, metavar="B", help="default 10")
     group.add_argument("--binning", metavar="NAME", help="uniform-mass (default) or equal-width")
     families = "platt (default), quadratic, beta, temperature, identity or auto"
@@ -138,28 +169,9 @@ def _fit(command: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, metavar="N", help="default 0")
 
 
-def _evaluate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("partitions", type=values.earlier_result, metavar="PARTITIONS", help=f"split: {_EARLIER}")
-    command.add_argument("candidate", type=values.earlier_result, metavar="CANDIDATE", help="fit, or models:/NAME/N")
-    command.add_argument("--policy", metavar="FILE", help="TOML or JSON: what to collect for")
-    _tags(command)
-
-
-def _gate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("evidence", type=values.earlier_result, metavar="EVIDENCE", help=f"evaluate: {_EARLIER}")
-    command.add_argument("--policy", metavar="FILE", help="TOML or JSON; default the built-in requirements")
-
-
-def _promote(command: argparse.ArgumentParser) -> None:
-    command.add_argument("candidate", type=values.earlier_result, metavar="CANDIDATE", help="fit, or models:/NAME/N")
-    command.add_argument("verdict", type=values.earlier_result, metavar="VERDICT", help=f"gate: {_EARLIER}")
-    command.add_argument("--alias", default="champion", help="default champion")
-    command.add_argument("--promoted-by", metavar="WHO", help="stands in the promotion record")
-
-
 def _plan(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--limit", type=float, required=True, metavar="E", help="calibration error (root) to stay within"
+        "--limit", type=values.below_one, required=True, metavar="E", help="calibration error (root) to stay within"
     )
     command.add_argument("--n-bins", type=int, default=10, metavar="B", help="default 10")
     command.add_argument("--confidence-level", type=float, default=0.95, metavar="P", help="of the bound; default 0.95")
@@ -177,12 +189,6 @@ def _plan(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _tags(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--tag", dest="run_tags", action="append", type=values.tag, metavar="KEY=VALUE", help="on the run; repeated"
-    )
-
-
 def _columns(group: Any, option: str, dest: str, what: str, *, required: bool = False) -> None:
     group.add_argument(
         option, dest=dest, action="extend", type=values.columns, required=required, metavar="COLUMN", help=what
@@ -193,9 +199,13 @@ _OPTIONS = {
     "score": _score,
     "split": _split,
     "fit": _fit,
-    "evaluate": _evaluate,
-    "gate": _gate,
-    "promote": _promote,
+    "evaluate": judging.evaluate_options,
+    "gate": judging.gate_options,
+    "promote": after.promote_options,
+    "rollback": after.rollback_options,
+    "override": after.override_options,
+    "history": after.history_options,
+    "policy": policies.policy_options,
     "plan": _plan,
     **models.OPTIONS,
 }

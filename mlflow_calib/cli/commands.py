@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mlflow_calib.cli import models, values
+from mlflow_calib.cli import after, judging, models, policies, values
+from mlflow_calib.cli.server import progress_of, server_of
 from mlflow_calib.errors import InvalidInputError, raise_problems
 
-if TYPE_CHECKING:
-    from mlflow_calib.flavor.tracking import MlflowServer
-
 PLAN_SCHEMA = "mlflow_calib.plan/1"
-CALIBRATOR_OPTIONS = ("method", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
-#: MLflow's bars for files of a few kilobytes say nothing, and break lines that other programs read.
-QUIET = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+CALIBRATOR_OPTIONS = ("method", "reduction", "n_bins", "binning", "scaling", "parts", "score_kind", "seed")
 _SCORE_OPTIONS = (
     "data_uri", "recalibration_uri", "evaluation_uri", "key_columns", "label_column", "group_column", "time_column",
     "feature_columns", "positive_class", "classes", "base_score", "champion", "as_of", "drop_unlabelled",
 )  # fmt: skip
-
-
-def server_of(arguments: argparse.Namespace) -> MlflowServer:
-    """The server of the options, the environment filling what they leave open."""
-    from mlflow_calib.flavor.tracking import MlflowServer
-
-    given = MlflowServer(arguments.tracking_uri) if arguments.tracking_uri else MlflowServer.from_environment()
-    return replace(given, registry_uri=arguments.registry_uri or given.registry_uri, environment=QUIET)
-
-
-def _progress(arguments: argparse.Namespace) -> bool:
-    return not arguments.quiet and sys.stderr.isatty()
 
 
 def _score(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -47,12 +29,11 @@ def _score(arguments: argparse.Namespace) -> dict[str, Any]:
         slice_columns=arguments.slice_columns or (),
         split=values.split_document(arguments),
         server=server_of(arguments),
-        progress=_progress(arguments),
+        progress=progress_of(arguments),
     )
 
 
 def _split(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mlflow_calib.errors import InvalidInputError
     from mlflow_calib.steps import split
 
     how = values.split_document(arguments)
@@ -77,37 +58,6 @@ def _fit(arguments: argparse.Namespace) -> dict[str, Any]:
         calibrator={name: value for name, value in given.items() if value is not None},
         experiment=arguments.experiment,
         run_tags=dict(arguments.run_tags or ()),
-        server=server_of(arguments),
-    )
-
-
-def _evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mlflow_calib.steps import evaluate
-
-    return evaluate(
-        arguments.partitions,
-        arguments.candidate,
-        policy=arguments.policy,
-        run_tags=dict(arguments.run_tags or ()),
-        server=server_of(arguments),
-        progress=_progress(arguments),
-    )
-
-
-def _gate(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mlflow_calib.steps import gate
-
-    return gate(arguments.evidence, policy=arguments.policy, server=server_of(arguments))
-
-
-def _promote(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mlflow_calib.steps import promote
-
-    return promote(
-        arguments.candidate,
-        arguments.verdict,
-        alias=arguments.alias,
-        promoted_by=arguments.promoted_by,
         server=server_of(arguments),
     )
 
@@ -160,9 +110,13 @@ RUN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "score": _score,
     "split": _split,
     "fit": _fit,
-    "evaluate": _evaluate,
-    "gate": _gate,
-    "promote": _promote,
+    "evaluate": judging.run_evaluate,
+    "gate": judging.run_gate,
+    "promote": after.run_promote,
+    "rollback": after.run_rollback,
+    "override": after.run_override,
+    "history": after.run_history,
+    "policy": policies.run_policy,
     "plan": _plan,
     **models.RUN,
 }

@@ -12,10 +12,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlflow_calib.cli.arguments import build_parser
+from mlflow_calib.cli.arguments import build_parser, command_parser
 from mlflow_calib.cli.commands import RUN
+from mlflow_calib.cli.reports import report_failure
+from mlflow_calib.cli.server import server_if_named
+from mlflow_calib.cli.spelling import with_options
 from mlflow_calib.cli.summary import summary
 from mlflow_calib.errors import MlflowCalibError
+from mlflow_calib.flavor.reachable import unreachable
 
 WRONG_USE, INTERRUPTED = 2, 130
 #: Exit code of a verdict that blocks.
@@ -25,18 +29,22 @@ VERDICT_CODES = {"fail": 1, "inconclusive": 3}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 where the command did its work (``gate``: the verdict blocks nothing), 2 where the input is wrong, 1 for an
-    error nobody foresaw. ``gate``: 1 fail, 3 inconclusive, 2 for everything that leaves no verdict.
+    0 where the command did its work (``gate``: the verdict blocks nothing), 2 where the input is wrong or MLflow does
+    not answer, 1 for an error nobody foresaw. ``gate``: 1 fail, 3 inconclusive, 2 for whatever leaves no verdict.
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
     try:
         with _terminable(), contextlib.redirect_stdout(sys.stderr):
             result = RUN[arguments.command](arguments)
     except MlflowCalibError as error:
-        return _failed(arguments, str(error), WRONG_USE)
+        message = with_options(str(error), command_parser(parser, arguments.command))
+        return _failed(arguments, message, WRONG_USE)
     except KeyboardInterrupt:
         return _failed(arguments, "interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 a command line answers every error with a line and a code
+        if said := unreachable(error, server_if_named(arguments)):
+            return _failed(arguments, said, WRONG_USE)
         unforeseen = WRONG_USE if arguments.command == "gate" else 1
         return _failed(arguments, f"{type(error).__name__}: {error}", unforeseen)
     print(json.dumps(result) if arguments.json else summary(arguments.command, result))
@@ -61,6 +69,7 @@ def _failed(arguments: argparse.Namespace, message: str, code: int) -> int:
         traceback.print_exc()
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     print(f"mlflow-calib {arguments.command}: {' '.join(lines)}", file=sys.stderr)
+    report_failure(arguments, " ".join(lines))
     return code
 
 

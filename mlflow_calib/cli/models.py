@@ -71,7 +71,7 @@ def _server_if_named(arguments: argparse.Namespace) -> MlflowServer | None:
     """The server of the options and the environment; None where neither names one, as a local folder needs none."""
     if not arguments.tracking_uri and not os.environ.get("MLFLOW_TRACKING_URI", "").strip():
         return None
-    from mlflow_calib.cli.commands import server_of
+    from mlflow_calib.cli.server import server_of
 
     return server_of(arguments)
 

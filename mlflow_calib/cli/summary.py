@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_calib.cli import models
+from mlflow_calib.cli.policies import policy_text
 
 #: Hand-over key: what stands in the first column. The order is that of the table.
 LABELS = {
@@ -33,6 +34,10 @@ LABELS = {
     "champion_status": "champion",
     "alias": "alias",
     "previous_version": "previous version",
+    "at": "at",
+    "by": "by",
+    "reason": "reason",
+    "tag": "tag",
     "run_id": "MLflow run",
     "uri": "record",
 }
@@ -42,7 +47,14 @@ def summary(command: str, result: Mapping[str, Any]) -> str:
     """The sentence and the table; what the result does not hold is left out."""
     if command in models.RUN:
         return models.text_of(command, result)
-    rows = [(label, _shown(result[key])) for key, label in LABELS.items() if result.get(key) is not None]
+    if command == "history":
+        return _history(result)
+    if command == "policy":
+        return policy_text(result)
+    spoken = {"reason"} if command == "gate" else set()  # it is the sentence above the table
+    labels = {**LABELS, "calibration_error": "squared calibration error"} if result.get("squared") else LABELS
+    shown = {key: label for key, label in labels.items() if key not in spoken and result.get(key) is not None}
+    rows = [(label, _shown(result[key])) for key, label in shown.items()]
     width = max((len(label) for label, _ in rows), default=0)
     return "\n".join([_sentence(command, result), *(f"  {label:<{width}}  {value}" for label, value in rows)])
 
@@ -50,6 +62,11 @@ def summary(command: str, result: Mapping[str, Any]) -> str:
 def _sentence(command: str, result: Mapping[str, Any]) -> str:
     if command == "gate":
         return _verdict_sentence(result)
+    if command == "rollback":
+        note = f" ({result['note']})" if result.get("note") else ""
+        return f"alias {result.get('alias')} of {result.get('name')} stands on version {result.get('version')}{note}"
+    if command == "override":
+        return f"signed for {result.get('action')} on {result.get('name')}; do it within a day, with any client"
     if command == "promote":
         moved = "stands on" if result.get("promoted") else "does not move to"
         note = f" ({result['note']})" if result.get("note") else ""
@@ -62,6 +79,18 @@ def _sentence(command: str, result: Mapping[str, Any]) -> str:
         "plan": _plan_sentence(result),
     }
     return done[command]
+
+
+def _history(result: Mapping[str, Any]) -> str:
+    """A line an event, the oldest first."""
+    stands = "nowhere" if result["version"] is None else f"on version {result['version']}"
+    lines = [f"alias {result['alias']} of {result['name']} stands {stands}"]
+    for event in result["events"]:
+        moved = f"{event['from'] or '-'} -> {event['to'] or '-'}"
+        who = f"by {event['by']}" if event["by"] else ""
+        why = f": {event['reason']}" if event["reason"] else ""
+        lines.append(f"  {event['at'] or '(no record)':<25}  {event['event']:<10}  {moved:<9}  {who}{why}".rstrip())
+    return "\n".join(lines)
 
 
 def _plan_sentence(result: Mapping[str, Any]) -> str:

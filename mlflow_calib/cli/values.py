@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from mlflow_calib.core.records import from_json
 
 #: Options of the split, by the name they have in the split dict of the steps.
 SPLIT_FIELDS = (
@@ -17,6 +18,8 @@ SPLIT_FIELDS = (
     "evaluation_days",
     "label_delay_days",
 )
+#: How results of earlier commands are handed over, in words.
+EARLIER = "a URI, a JSON object, or @file.json with what an earlier command printed with --json"
 _HASH_FIELDS = {"evaluation_fraction", "seed"}
 
 
@@ -44,6 +47,21 @@ def numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(f"numbers separated by commas are due, got {text!r}") from error
 
 
+def below_one(text: str) -> float:
+    """A number above 0 and below 1, such as a limit on a calibration error.
+
+    >>> below_one("0.05")
+    0.05
+    """
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"a number is due, got {text!r}") from error
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"a number above 0 and below 1 is due, got {text}")
+    return value
+
+
 def label(text: str) -> Any:
     """A class label: JSON where it is JSON, else the text itself.
 
@@ -51,7 +69,7 @@ def label(text: str) -> Any:
     (1, True, 'yes', '1')
     """
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except ValueError:
         return text
     return text if isinstance(value, (dict, list)) or value is None else value
@@ -67,6 +85,13 @@ def tag(text: str) -> tuple[str, str]:
     if not (key and sign):
         raise argparse.ArgumentTypeError(f"a tag is written key=value, got {text!r}")
     return key, value
+
+
+def add_tags(command: argparse.ArgumentParser) -> None:
+    """The option ``--tag``."""
+    command.add_argument(
+        "--tag", dest="run_tags", action="append", type=tag, metavar="KEY=VALUE", help="on the run; repeated"
+    )
 
 
 def earlier_result(text: str) -> dict[str, Any] | str:
@@ -89,15 +114,16 @@ def earlier_result(text: str) -> dict[str, Any] | str:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise argparse.ArgumentTypeError(
-            f"{path} cannot be read ({error.strerror}); write it with `mlflow-calib ... --json > {path}`"
+            f"{path} cannot be read ({reason}); write it with `mlflow-calib ... --json > {path}`"
         ) from error
 
 
 def _document(text: str, where: str) -> dict[str, Any]:
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
             f"{where} must hold the JSON that an earlier command printed with --json ({error})"

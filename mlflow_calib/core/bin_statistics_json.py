@@ -13,6 +13,7 @@ from mlflow_calib.core.bin_weights import BinWeights
 from mlflow_calib.core.columns import numbers
 from mlflow_calib.core.error_statistics import Floats
 from mlflow_calib.core.group_moments import GroupTable, table_from_dict, table_to_dict
+from mlflow_calib.core.records import from_json
 from mlflow_calib.errors import EvidenceError
 
 SCHEMA = "mlflow_calib.bin_statistics/1"
@@ -40,7 +41,7 @@ def read(text: str) -> dict[str, Any]:
         Where the text is damaged or of another schema.
     """
     try:
-        return _fields(json.loads(text))
+        return _fields(from_json(text))
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"bin statistics are damaged ({error!r}); add up the rows again") from error
 

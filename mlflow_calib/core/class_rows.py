@@ -124,7 +124,7 @@ class ClassRows:
         residuals: Floats,
         influence: Floats,
     ) -> BoundTerms:
-        """The form of CONTRACTS.md for one model, on the bins of all classes and the mean of their squared errors."""
+        """The form of ``group_terms``, on the bins of all classes and the mean of their squared errors."""
         codes = np.asarray(self.groups)
         n_classes, mass = len(self.n_bins), float(statistics[0].masses.sum())
         sizes = np.bincount(codes, self.weights)

@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mlflow_calib.core.estimate_check import Rows, comparisons_problems, estimates_problems, means_problems
+from mlflow_calib.core.comparison_check import AGAINST, COMPARED, comparisons_problems, means_problems
+from mlflow_calib.core.estimate_check import REDUCTIONS, estimates_problems
+from mlflow_calib.core.ranking_check import ranking_problems
 from mlflow_calib.core.records import (
     COUNT,
     LIST,
@@ -23,8 +25,12 @@ from mlflow_calib.core.records import (
     one_of,
     shown,
 )
+from mlflow_calib.core.slice_check import slices_problems
+from mlflow_calib.core.statistics_check import Rows
 
 EVIDENCE_SCHEMA = "mlflow_calib.evidence/1"
+#: Whom a record is about: a candidate for promotion, or the champion on its own.
+ROLES = ("candidate", "champion")
 _SHOWN_PATHS = 5
 
 _RECORD = {
@@ -35,9 +41,11 @@ _RECORD = {
     "champion": TABLE.or_null(),
     "data": TABLE,
     "overlap": TABLE,
-    "reduction": TEXT,
+    "reduction": one_of(*REDUCTIONS),
     "estimates": TABLE,
     "comparisons": TABLE,
+    "slices": LIST.or_null(),
+    "role": one_of(*ROLES),
     "run_id": TEXT.or_null(),
 }
 _CANDIDATE = {
@@ -80,6 +88,9 @@ _OVERLAP = {
 }
 
 
+_OVER_CHAMPION = [f"{what}_increase_over_{AGAINST[0]}" for what in COMPARED]
+
+
 def check_evidence(document: Any) -> list[str]:
     """Every problem of an evidence record, as sentences; an empty list says it can be judged.
 
@@ -92,11 +103,15 @@ def check_evidence(document: Any) -> list[str]:
         return problems or field_problems(document, _RECORD)
     problems = _non_finite(document) + field_problems(document, _RECORD)
     problems += _part(document, "candidate", _CANDIDATE) + _part(document, "data", _DATA)
-    problems += _part(document, "overlap", _OVERLAP) + _champion_problems(document)
+    own = {"recalibration": _NONE_SHARED.or_null()} if document.get("role") == "champion" else {}
+    problems += _part(document, "overlap", {**_OVERLAP, **own}) + _champion_problems(document)
     rows = Rows(_value(document, "data", "n"), _value(document, "data", "n_groups"))
-    problems += estimates_problems(document.get("estimates"), rows)
+    reduction = document.get("reduction")
+    problems += estimates_problems(document.get("estimates"), rows, reduction)
+    problems += slices_problems(document.get("slices"), rows, reduction)
     problems += comparisons_problems(document.get("comparisons"), rows)
     problems += means_problems(document.get("comparisons"), document.get("estimates"))
+    problems += ranking_problems(document)
     return list(dict.fromkeys(problems))
 
 
@@ -122,10 +137,17 @@ def _part(document: Mapping[str, Any], name: str, fields: Mapping[str, Kind]) ->
 
 def _champion_problems(document: Mapping[str, Any]) -> list[str]:
     champion = document.get("champion")
+    if document.get("role") == "champion" and champion is not None:
+        return ["champion must be null in a record about the champion itself; evaluate again"]
     if not isinstance(champion, Mapping):
         return _leftovers(document, "was not looked up") if champion is None else []
     if champion.get("version") is None:
-        return field_problems(champion, _NO_CHAMPION, "champion") + _leftovers(document, "has no version")
+        problems = field_problems(champion, _NO_CHAMPION, "champion") + _leftovers(document, "has no version")
+        told = [name for name in _CHAMPION if name not in _NO_CHAMPION and champion.get(name) is not None]
+        if told:  # else it would pass for a first day, without a champion
+            beside = ", ".join(told)
+            problems.append(f"champion.version must be there beside {beside}, got None; score with champion= a version")
+        return problems
     problems = field_problems(champion, _CHAMPION, "champion")
     shared = champion.get("n_evaluation_rows_in_its_recalibration_data")
     overlap = _value(document, "overlap", "champion_recalibration")
@@ -140,7 +162,7 @@ def _leftovers(document: Mapping[str, Any], why: str) -> list[str]:
     """Figures of a champion that, says the record, is not there."""
     found = {
         "estimates.champion": _value(document, "estimates", "champion"),
-        "comparisons.mse_increase_over_champion": _value(document, "comparisons", "mse_increase_over_champion"),
+        **{f"comparisons.{name}": _value(document, "comparisons", name) for name in _OVER_CHAMPION},
         "overlap.champion_recalibration": _value(document, "overlap", "champion_recalibration"),
     }
     return [

@@ -6,11 +6,12 @@ must hold and what was given.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -60,6 +61,9 @@ FRACTION = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= 
 CONFIDENCE_LEVEL = Kind("a number between 0.5 and 1", lambda value: is_number(value) and 0.5 < value < 1)
 TABLE = Kind("a table", lambda value: isinstance(value, Mapping))
 LIST = Kind("a list", lambda value: isinstance(value, (list, tuple)))
+SCALAR = Kind(
+    "a text, a finite number, true or false", lambda value: isinstance(value, (str, bool)) or is_number(value)
+)
 TIME = Kind("an ISO 8601 time with its zone", lambda value: parse_time(value) is not None)
 
 
@@ -104,6 +108,62 @@ def parse_time(text: Any) -> datetime | None:
         return None if time.tzinfo is None else time.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         return None
+
+
+class RepeatedNameError(ValueError):
+    """A table of a JSON text names something twice."""
+
+
+def from_json(text: str) -> Any:
+    """The document of a JSON text in which every name stands once, as in TOML.
+
+    Python takes the last of several values of one name, others the first: such a record says two things.
+
+    Raises
+    ------
+    ValueError
+        The text is no JSON, is nested too deeply, or a table names something twice.
+
+    Examples
+    --------
+    >>> from_json('{"limit": 0.05, "limit": 0.5}')
+    Traceback (most recent call last):
+    ...
+    mlflow_calib.core.records.RepeatedNameError: 'limit' stands twice in one table
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedNameError(f"{shown(name)} stands twice in one table")
+        found[name] = value
+    return found
+
+
+def same_scalar(first: Any, second: Any) -> bool:
+    """Equality of JSON: 1 and 1.0 are equal, true is no number.
+
+    >>> same_scalar(1, 1.0), same_scalar(1, True), same_scalar(1, "1"), same_scalar(None, None)
+    (True, False, False, True)
+    """
+    return bool(isinstance(first, bool) == isinstance(second, bool) and first == second)
+
+
+def unknown_name(what: str, name: Any, known: Sequence[str]) -> str:
+    """One sentence on a name that is none, with the nearest known one.
+
+    >>> unknown_name("mode", "enforc", ("enforce", "off"))
+    "unknown mode 'enforc': did you mean 'enforce'? known are enforce, off"
+    """
+    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    return f"unknown {what} {shown(name)}: {hint}known are {', '.join(known)}"
 
 
 def shown(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +62,38 @@ def rows_that_would_settle(
         return s.n
     n_groups = None if groups is None else groups.H
     return smallest(s.n, lambda rows: _filled(s, rows / s.n, n_groups) and decided(rows))
+
+
+def rows_that_would_settle_classes(
+    statistics: Sequence[ErrorStatistics], terms: BoundTerms, limit_root: float, confidence_level: float = 0.95
+) -> int | None:
+    """The same for a mean over classes on the same rows, whose bounds have level-free ``terms``."""
+    n, free = statistics[0].n, float(terms.degrees_of_freedom)
+    if n == 0 or free <= 0:
+        return None
+    n_groups = None if math.isinf(free) else free + 1
+
+    def decided(rows: int) -> bool:
+        at = _scaled_terms(terms, rows / n, n_groups)
+        upper, lower = math.sqrt(at.upper(confidence_level)), math.sqrt(at.lower(confidence_level))
+        return upper <= limit_root or lower > limit_root
+
+    return smallest(n, lambda rows: all(_filled(s, rows / n, n_groups) for s in statistics) and decided(rows))
+
+
+def _scaled_terms(terms: BoundTerms, scale: float, n_groups: float | None) -> BoundTerms:
+    correction, free = 1.0, math.inf
+    if n_groups is not None:
+        effective = n_groups * scale
+        correction, free = (effective / (effective - 1)) / (n_groups / (n_groups - 1)), effective - 1
+    return replace(
+        terms,
+        upper_centre=extrapolated(float(terms.upper_centre), float(terms.lower_centre), scale),
+        lower_centre=extrapolated(float(terms.lower_centre), float(terms.lower_centre), scale),
+        v0=float(terms.v0) * correction**2 / scale**2,
+        c=float(terms.c) * correction / scale,
+        degrees_of_freedom=free,
+    )
 
 
 def _scaled_row_terms(s: ErrorStatistics, scale: float) -> BoundTerms:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
+from mlflow_calib.core.comparison_requirement import read_increase
 from mlflow_calib.core.error_requirement import champion_status, read_calibration_error
-from mlflow_calib.core.evidence_check import check_evidence
-from mlflow_calib.core.policy import CALIBRATION_ERROR, EVIDENCE_AGE, MSE_INCREASE, Policy, Requirement
-from mlflow_calib.core.records import digest
-from mlflow_calib.core.requirements import (
-    VERDICTS,
-    Reading,
-    RequirementVerdict,
-    read_evidence_age,
-    read_mse_increase,
-    read_n_evaluation,
-    requirement_verdict,
+from mlflow_calib.core.evidence_check import ROLES, check_evidence
+from mlflow_calib.core.part_requirements import read_slices, read_worst_class
+from mlflow_calib.core.policy import (
+    CALIBRATION_ERROR,
+    EVIDENCE_AGE,
+    N_EVALUATION,
+    ROWS_PER_BIN,
+    SLICES,
+    WORST_CLASS,
+    Policy,
+    Requirement,
 )
+from mlflow_calib.core.records import digest, from_json
+from mlflow_calib.core.requirement_record import Reading, RequirementVerdict, requirement_verdict
+from mlflow_calib.core.requirements import read_evidence_age, read_n_evaluation, read_rows_per_bin
 from mlflow_calib.core.verdict_record import VERDICT_SCHEMA, Verdict, overall_status
+from mlflow_calib.core.verdict_words import reasons_of, whole_sentence
 from mlflow_calib.errors import InvalidInputError, MlflowCalibError
 
 __all__ = ["VERDICT_SCHEMA", "Verdict", "judge"]
@@ -77,14 +81,17 @@ def judge(
 def _read_evidence(evidence: Any) -> tuple[Any, list[str]]:
     if isinstance(evidence, str):
         try:
-            evidence = json.loads(evidence)
-        except (ValueError, RecursionError) as error:
+            evidence = from_json(evidence)
+        except ValueError as error:
             return None, [
                 f"the evidence must be a record or its JSON text, and is neither ({error}); read it by its URI"
             ]
     if evidence is None:
         return None, ["there is no evidence; evaluate first"]
-    return evidence, check_evidence(evidence)
+    try:
+        return evidence, check_evidence(evidence)
+    except _UNREADABLE as error:
+        return evidence, [f"the evidence cannot be read ({error!r}); evaluate again"]
 
 
 def _judged(
@@ -102,14 +109,19 @@ def _judged(
         return requirement_verdict(requirement, Reading("no verdict", f"the evidence cannot be read ({error!r})"))
 
 
+_READERS: Mapping[str, Callable[[Requirement, Mapping[str, Any]], Reading]] = {
+    CALIBRATION_ERROR: read_calibration_error,
+    WORST_CLASS: read_worst_class,
+    SLICES: read_slices,
+    ROWS_PER_BIN: read_rows_per_bin,
+    N_EVALUATION: read_n_evaluation,
+}
+
+
 def _read(requirement: Requirement, evidence: Mapping[str, Any], now: datetime) -> Reading:
-    if requirement.name == CALIBRATION_ERROR:
-        return read_calibration_error(requirement, evidence)
-    if requirement.name == MSE_INCREASE:
-        return read_mse_increase(requirement, evidence)
     if requirement.name == EVIDENCE_AGE:
         return read_evidence_age(requirement, evidence, now)
-    return read_n_evaluation(requirement, evidence)
+    return _READERS.get(requirement.name, read_increase)(requirement, evidence)
 
 
 def _champion(policy: Policy, evidence: Any, problems: list[str]) -> tuple[str, str]:
@@ -130,16 +142,17 @@ def _verdict(
     now: datetime,
 ) -> Verdict:
     status = overall_status(requirements)
-    reasons = _reasons(policy, problems, requirements)
+    reasons = reasons_of(policy, problems, requirements)
     candidate = _who(evidence, "candidate")
     return Verdict(
         status=status,
         mode=policy.mode,
-        sentence=_sentence(policy, status, candidate, reasons, requirements, champion),
+        sentence=whole_sentence(policy, status, candidate, reasons, requirements, champion),
         reasons=reasons,
         requirements=requirements,
         champion_status=champion[0],
         champion_sentence=champion[1],
+        role=_role(evidence),
         candidate=candidate,
         champion=_who(evidence, "champion"),
         policy_digest=policy.digest,
@@ -148,35 +161,10 @@ def _verdict(
     )
 
 
-def _reasons(policy: Policy, problems: list[str], requirements: tuple[RequirementVerdict, ...]) -> tuple[str, ...]:
-    if policy.mode == "off":
-        return ("the policy is off: nothing was judged, and nothing blocks",)
-    if problems:
-        return tuple(problems)
-    deciding = [requirement for requirement in requirements if requirement.status in VERDICTS]
-    if not deciding:
-        return ("no requirement could be applied: each is switched off or has nothing to compare with",)
-    against = [requirement for requirement in deciding if requirement.status != "pass"]
-    weightiest_first = sorted(against, key=lambda requirement: VERDICTS.index(requirement.status))
-    return tuple(requirement.sentence for requirement in weightiest_first)
-
-
-def _sentence(
-    policy: Policy,
-    status: str,
-    candidate: Mapping[str, Any] | None,
-    reasons: tuple[str, ...],
-    requirements: tuple[RequirementVerdict, ...],
-    champion: tuple[str, str],
-) -> str:
-    known = candidate or {}
-    who = f"{known['name']} version {known['version']}" if known.get("name") and known.get("version") else "candidate"
-    mode = "" if policy.mode == "enforce" else f" ({policy.mode}: blocks nothing)"
-    passed = [requirement.sentence for requirement in requirements if requirement.status == "pass"]
-    shown = reasons or tuple(passed)
-    more = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
-    alarm = f"; {champion[1]}" if champion[0] == "past the limit" else ""
-    return f"{who}: {status}{mode}: {shown[0]}{more}{alarm}"
+def _role(evidence: Any) -> str:
+    """Whom the record is about; a damaged one is taken for a candidate's, and gives no verdict."""
+    role = evidence.get("role") if isinstance(evidence, Mapping) else None
+    return role if isinstance(role, str) and role in ROLES else ROLES[0]
 
 
 def _who(evidence: Any, part: str) -> dict[str, Any] | None:

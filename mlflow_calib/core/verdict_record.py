@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from mlflow_calib.core.error_requirement import CHAMPION_STATUSES
+from mlflow_calib.core.evidence_check import ROLES
 from mlflow_calib.core.policy import MODES
 from mlflow_calib.core.records import LIST, TABLE, TEXT, TIME, TRUTH, field_problems, one_of
-from mlflow_calib.core.requirements import VERDICTS, RequirementVerdict
+from mlflow_calib.core.requirement_record import VERDICTS, RequirementVerdict
 from mlflow_calib.errors import EvidenceError, raise_problems
 
 VERDICT_SCHEMA = "mlflow_calib.verdict/1"
@@ -33,6 +34,8 @@ class Verdict:
         Every requirement of the policy with its own status, figures and sentence.
     champion_status, champion_sentence
         Whether the champion itself still meets the limit on these rows.
+    role
+        "candidate", or "champion": the champion was judged on its own, and nothing can be promoted by it.
     candidate, champion
         Who was judged, and with whom the evidence compared; a ``version`` of None: there was no champion yet.
     policy_digest, evidence_digest
@@ -48,6 +51,7 @@ class Verdict:
     requirements: tuple[RequirementVerdict, ...]
     champion_status: str
     champion_sentence: str
+    role: str
     candidate: Mapping[str, Any] | None
     champion: Mapping[str, Any] | None
     policy_digest: str
@@ -98,6 +102,7 @@ _FIELDS = {
     "schema": one_of(VERDICT_SCHEMA),
     "status": one_of(*VERDICTS),
     "mode": one_of(*MODES),
+    "role": one_of(*ROLES),
     "champion_status": one_of(*CHAMPION_STATUSES),
     "judged_at": TIME,
     "blocks": TRUTH,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 _DIGITS = 3
 _ALL_DIGITS = 17
@@ -81,3 +82,43 @@ def age_words(days: float, limit: float | None = None) -> str:
     if days < 2 / _HOURS:
         return f"{days * _HOURS * 60:.0f} minutes"
     return f"{days * _HOURS:.0f} hours" if days < 2 else f"{figure(days, limit)} days"
+
+
+def expected_words(requirement: Any) -> str:
+    """The demand of a policy's requirement, limit included, in words."""
+    name, limit = requirement.name, requirement.limit
+    if name == "n_evaluation":
+        return f"at least {count(limit)} evaluation rows"
+    if name == "rows_per_bin":
+        return f"at least {count(limit)} rows in every bin"
+    if name == "evidence_age_days":
+        return f"evidence at most {limit:g} days old"
+    what, increase, other = name.partition("_increase_over_")
+    if increase:
+        return f"{_INCREASING[what]} at most {figure(limit)} over the {_OTHERS[other]}'s"
+    where = _PARTS.get(name, "")
+    return f"{'squared ' if requirement.squared else ''}calibration error{where} at most {figure(limit)}"
+
+
+_INCREASING = {"mse": "mean squared error", "log_loss": "log loss", "calibration_error": "calibration error"}
+_OTHERS = {"champion": "champion", "base": "base model"}
+_PARTS = {
+    "worst_class_calibration_error_upper_bound": " of every class",
+    "slice_calibration_error_upper_bound": " of every slice",
+}
+
+
+def bounds_words(
+    status: str, figures: tuple[float, float, float], *, limit: float, level: float, unit: str, bound: str = "bound"
+) -> str:
+    """The bound that decided, or both where none did; ``figures`` are estimate, lower and upper bound.
+
+    >>> bounds_words("pass", (0.01, 0.0, 0.03), limit=0.05, level=0.95, unit="by row")
+    'upper 95 % bound by row 0.03'
+    """
+    actual, lower, upper = (figure(value, limit) for value in figures)
+    if status == "pass":
+        return f"upper {percent(level)} {bound} {unit} {upper}"
+    if status == "fail":
+        return f"lower {percent(level)} {bound} {unit} {lower}"
+    return f"estimate {actual}, {percent(level)} {bound}s {unit} {lower} and {upper}"

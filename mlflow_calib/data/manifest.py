@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from mlflow_calib import __version__
-from mlflow_calib.core.records import COUNT, TABLE, TEXT, Kind, field_problems
+from mlflow_calib.core.records import COUNT, TABLE, TEXT, Kind, field_problems, from_json
 from mlflow_calib.data import records
 from mlflow_calib.data.keys import KeyHashes
 from mlflow_calib.data.paths import absolute_uri, join_uri, parent_uri, require_file, this_host
@@ -26,11 +25,12 @@ _NAMES = Kind("a list of names", lambda value: isinstance(value, list) and all(i
 _KINDS: Mapping[str, Kind] = {
     "files": Kind("a table of files", lambda value: isinstance(value, Mapping) and len(value) > 0),
     **dict.fromkeys(("key_columns", "slice_columns"), _NAMES),
-    **dict.fromkeys(("label_column", "score_column", "hostname", "created_at", "mlflow_calib_version"), TEXT),
+    **dict.fromkeys(("label_column", "hostname", "created_at", "mlflow_calib_version"), TEXT),
     **dict.fromkeys(("group_column", "time_column"), TEXT.or_null()),
     **dict.fromkeys(("key_kinds", "source"), TABLE),
-    "classes": Kind("a list of two classes", lambda value: isinstance(value, list) and len(value) == 2),
-    "positive_class": Kind("a label", lambda value: isinstance(value, (str, int, float, bool))),
+    "classes": Kind("a list of at least two classes", lambda value: isinstance(value, list) and len(value) >= 2),
+    "positive_class": Kind("a label", lambda value: isinstance(value, (str, int, float, bool))).or_null(),
+    "score_columns": _NAMES,
     "base_model": Kind(
         "a table that names the model's uri", lambda value: isinstance(value, Mapping) and "uri" in value
     ),
@@ -56,13 +56,14 @@ class Manifest:
         Columns of the source; label, group and time are named ``label``, ``group``, ``time`` in the files.
     key_kinds : dict
         Kind of each key column; hashes are comparable only where kinds agree.
-    classes : list, positive_class, score_column : str
-        Classes of the base model, the one the scores speak of, and the column of the base scores.
+    classes : list, positive_class, score_columns : list of str
+        Classes of the base model, the one of two that the scores speak of (None of three and more), and the columns of
+        the base scores: one of a model of two classes, else one a class in the order of ``classes``.
     base_model : dict
         uri, name, version, model_id, digest, flavors, score_source.
     champion : dict or None
         None where none was asked for; version None where the alias is not set; else also uri, model_id, digest, kind,
-        recalibration_keys, score_column, output_column (its calibrated output; of a raw champion its score).
+        recalibration_keys, score_columns, output_columns (its calibrated outputs; of a raw champion its scores).
     source : dict
         uris, n_read, n_outside_periods, n_unlabelled_dropped, n_clipped, periods, time_covers.
     """
@@ -80,7 +81,7 @@ class Manifest:
     slice_columns: Sequence[str]
     classes: Sequence[Any]
     positive_class: Any
-    score_column: str
+    score_columns: Sequence[str]
     base_model: Mapping[str, Any]
     champion: Mapping[str, Any] | None
     source: Mapping[str, Any]
@@ -117,7 +118,7 @@ class Manifest:
             problems += [
                 p for role, one in document["files"].items() for p in field_problems(one, _FILE, f"files.{role}")
             ]
-            problems += _column_problems(document)
+            problems += _column_problems(document) + _champion_problems(document["champion"])
         if problems:
             raise_problems([f"{where}: {problem}; run its step again" for problem in problems], DataError)
         return cls(**{name: document[name] for name in kinds}, uri=uri)
@@ -172,12 +173,23 @@ class Manifest:
 
 
 def _column_problems(document: Mapping[str, Any]) -> list[str]:
-    """Where classes, positive class and score column do not belong together."""
-    positive, classes, column = document["positive_class"], document["classes"], document["score_column"]
-    problems = [] if positive in classes else [f"positive_class must be one of {classes}, got {positive!r}"]
-    if column != f"score_{positive}":
-        problems.append(f"score_column must be 'score_{positive}', got {column!r}")
+    """Where classes, positive class and score columns do not belong together."""
+    positive, classes, columns = document["positive_class"], document["classes"], document["score_columns"]
+    if len(classes) > 2:
+        problems = [] if positive is None else [f"positive_class must be null for {len(classes)} classes"]
+        scored = classes
+    else:
+        problems = [] if positive in classes else [f"positive_class must be one of {classes}, got {positive!r}"]
+        scored = [positive]
+    if columns != [f"score_{one}" for one in scored]:
+        problems.append(f"score_columns must be {[f'score_{one}' for one in scored]}, got {columns!r}")
     return problems
+
+
+def _champion_problems(champion: Mapping[str, Any] | None) -> list[str]:
+    """A champion that was scored and has no version: it would pass for one that is not set yet."""
+    told = champion is not None and champion.get("version") is None and champion.get("uri") is not None
+    return ["champion.version must name the registered version that was scored, got None"] if told else []
 
 
 def read_manifest(
@@ -196,7 +208,7 @@ def read_manifest(
     if sha256 and not records.same_sha256(found := records.sha256_of_text(text), sha256):
         raise DataError(f"{place} must have digest {sha256}, found {found}: it changed since; run its step again")
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise DataError(f"{place} must hold JSON, and does not ({error}); run its step again") from error
     return kind.from_dict(document, place)

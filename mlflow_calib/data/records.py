@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import os
 import sys
 import uuid
@@ -12,11 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlflow_calib.core.records import json_text
+from mlflow_calib.core.records import from_json, json_text
 from mlflow_calib.data.paths import file_system, local_path
 from mlflow_calib.errors import DataError
 
 _toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+#: What editors of Windows write before a text in UTF-8.
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def sha256_of_text(text: str) -> str:
@@ -70,7 +72,7 @@ def read_json(uri: str | Path) -> Any:
     """
     text = read_text(uri)
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError as error:
         raise DataError(f"{uri} must hold JSON, and does not ({error}); write it again") from error
 
@@ -122,12 +124,15 @@ def read_policy_document(source: str | Path | Mapping[str, Any]) -> dict[str, An
     """
     if isinstance(source, Mapping):
         return dict(source)
-    if str(source).lower().endswith(".json"):
-        document = read_json(source)
-    else:
-        document = parse_toml(read_text(source), f"policy {source}")
+    where, text = f"policy {source}", read_text(source).removeprefix(_BYTE_ORDER_MARK)
+    if not str(source).lower().endswith(".json"):
+        return parse_toml(text, where)
+    try:
+        document = from_json(text)
+    except ValueError as error:
+        raise DataError(f"{where} must hold JSON, and does not ({error}); write it again") from error
     if not isinstance(document, dict):
-        raise DataError(f"policy {source} must be a table of settings, got {type(document).__name__}")
+        raise DataError(f"{where} must be a table of settings, got {type(document).__name__}")
     return document
 
 
@@ -141,10 +146,17 @@ def parse_toml(text: str, where: str = "the policy") -> dict[str, Any]:
     """
     is_json = text.lstrip().startswith("{")
     try:
-        return dict(json.loads(text) if is_json else _toml.loads(text))
+        return dict(from_json(text) if is_json else _toml_loads(text))
     except ValueError as error:
         kind = "JSON" if is_json else "TOML"
         raise DataError(f"{where} must be TOML or a JSON object, and is no {kind} ({error})") from error
+
+
+def _toml_loads(text: str) -> Any:
+    try:
+        return _toml.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _opened(uri: str | Path) -> Any:
@@ -153,6 +165,7 @@ def _opened(uri: str | Path) -> Any:
     try:
         return system.open(path, "rb")
     except FileNotFoundError as error:
-        raise DataError(f"{uri} does not exist; check the URI, or run the step that writes it") from error
+        remote = " or cannot be reached" if local_path(uri) is None else ""
+        raise DataError(f"{uri} does not exist{remote}; check the URI, or run the step that writes it") from error
     except (IsADirectoryError, PermissionError) as error:
         raise DataError(f"{uri} cannot be read: {error}") from error

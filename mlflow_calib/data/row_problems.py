@@ -88,7 +88,8 @@ def check_scores(
 ) -> tuple[Floats, int]:
     """Probabilities clipped to [0, 1] for rounding, and how many were; others are gathered as problems.
 
-    Shapes: ``scores`` (n,), ``numbers`` (n,) the rows' numbers in the table.
+    Shapes: ``scores`` (n,) or (n, K), ``numbers`` (n,) the rows' numbers in the table. A row of several scores is
+    counted once as a problem.
     """
     finite = np.isfinite(scores)
     outside = finite & ((scores < -runtime.ROUNDING) | (scores > 1 + runtime.ROUNDING))
@@ -96,7 +97,8 @@ def check_scores(
         (f"scores of {model} must be finite numbers; drop or repair the rows", ~finite),
         (f"scores of {model} must lie in [0, 1]; a sentinel is no probability, and logits are none either", outside),
     ):
-        problems.add(rule, numbers[bad], scores[bad][:_SHOWN].tolist())
+        rows = bad if bad.ndim == 1 else bad.any(axis=1)
+        problems.add(rule, numbers[rows], scores[rows][:_SHOWN].tolist())
     clipped = np.clip(scores, 0.0, 1.0)
     return clipped, int(np.count_nonzero(finite & ~outside & (clipped != scores)))
 

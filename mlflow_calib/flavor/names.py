@@ -11,12 +11,12 @@ from typing import Any
 
 #: Characters that end a name inside ``models:/<name>/<version>`` and ``models:/<name>@<alias>``.
 _ENDS_A_NAME = "/:@#?"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ALIAS = re.compile(r"[\w-]+")
 _RESERVED_ALIAS = re.compile(r"latest|v\d+", re.IGNORECASE)
-#: Of a model's name as JSON writes it, where a letter outside ASCII takes six: it stands up to twice in a result of a
-#: step, which stays under 1 KB. MLflow's own limits are 256 for both.
-LONGEST_MODEL_NAME, LONGEST_ALIAS = 200, 100
+#: As JSON writes them, where a letter outside ASCII takes six: a name stands up to three times in a result of a step,
+#: which stays under 1 KB. MLflow's own limits are 256 for both.
+LONGEST_MODEL_NAME, LONGEST_ALIAS = 180, 100
 #: MLflow's own.
 LONGEST_EXPERIMENT_NAME = 500
 
@@ -50,7 +50,7 @@ def experiment_problems(name: Any) -> list[str]:
 
 def alias_problems(alias: Any) -> list[str]:
     """Why a registered model cannot have this alias."""
-    is_text = isinstance(alias, str) and _ALIAS.fullmatch(alias) and len(alias) <= LONGEST_ALIAS
+    is_text = isinstance(alias, str) and _ALIAS.fullmatch(alias) and len(json.dumps(alias)) - 2 <= LONGEST_ALIAS
     if is_text and not _RESERVED_ALIAS.fullmatch(alias):
         return []
     rule = f"of letters, digits, _ and -, at most {LONGEST_ALIAS}, and neither 'latest' nor 'v1' and its like"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlflow_calib.core.records import canonical_json
+from mlflow_calib.core.records import canonical_json, from_json
 from mlflow_calib.data.records import read_text, same_sha256
 from mlflow_calib.data.records import sha256_of_text as text_sha256
 from mlflow_calib.errors import EvidenceError
@@ -44,7 +43,7 @@ def read_record(server: MlflowServer, uri: str, sha256: str | None = None) -> di
     """
     text = read_record_text(server, uri, sha256)
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise EvidenceError(f"the record {uri} must hold JSON ({error}); run the step that writes it again") from error
     if not isinstance(document, dict):

@@ -1,13 +1,11 @@
-"""The registry's side of a promotion: candidates, tags, and the alias that consumers follow."""
+"""What the registry holds of a model: its versions, their tags, and who holds an alias."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
-from mlflow_calib.errors import ModelError, PromotionRefusedError, raise_problems
+from mlflow_calib.errors import ModelError, raise_problems
 from mlflow_calib.flavor.names import model_name_problems
 from mlflow_calib.flavor.records import is_missing
 from mlflow_calib.flavor.runs import RUN_KEY, quoted
@@ -16,8 +14,6 @@ from mlflow_calib.flavor.tracking import MlflowServer, connected
 #: Tag of a version: how far it has come. The gate sets the middle two, a promotion the last two.
 STATUS = "mlflow_calib.status"
 CANDIDATE, PASSED, REFUSED, CHAMPION, FORMER_CHAMPION = "candidate", "passed", "refused", "champion", "former champion"
-#: Tag of a version that held the alias: who moved it, when, on which verdict, and who held it before.
-PROMOTION = "mlflow_calib.promotion"
 
 
 def champion_version(client: Any, name: str, alias: str = "champion") -> str | None:
@@ -96,105 +92,17 @@ def tag_version(client: Any, name: str, version: str, tags: Mapping[str, str], d
         client.update_model_version(name, version, description=description)
 
 
-def promote_alias(
-    client: Any,
-    name: str,
-    alias: str,
-    version: str,
-    expected_version: str | None,
-    *,
-    promoted_by: str | None = None,
-    verdict_sha256: str | None = None,
-    at: datetime | None = None,
-) -> dict[str, Any]:
-    """Move the alias to ``version`` if it still stands where the evidence saw it, and record the promotion.
-
-    Where the alias points at ``version`` already, nothing moves and the record stands; one that an interrupted call
-    left unwritten is written. MLflow's alias has no compare-and-set: another writer between this function's read and
-    its write is overwritten, the last writer wins. The window is one request wide, and the alias is read again
-    afterwards.
-
-    Parameters
-    ----------
-    expected_version
-        Version that held the alias when the evidence was gathered; None where no version did.
-
-    Returns
-    -------
-    dict
-        The promotion record: alias, version, previous_version, at (UTC), by, verdict_sha256.
-
-    Raises
-    ------
-    PromotionRefusedError
-        Where the alias stands elsewhere, or another writer moved it at the same moment.
-    ModelError
-        Where the version does not exist.
-    """
-    _require_version(client, name, version)
-    record = _promotion(alias, version, expected_version, promoted_by, verdict_sha256, at)
-    current = champion_version(client, name, alias)
-    if current == version:
-        return _finished_promotion(client, name, version, alias) or _record(client, name, record)
-    if current != expected_version:
-        raise PromotionRefusedError(
-            f"alias {alias!r} of {name!r} must still point at {_version(expected_version)}, with which the evidence "
-            f"compared, and it points at {_version(current)}; evaluate the candidate against the present champion"
-        )
-    client.set_registered_model_alias(name, alias, version)
-    if (after := champion_version(client, name, alias)) != version:
-        raise PromotionRefusedError(
-            f"alias {alias!r} of {name!r} was moved to {_version(after)} by another writer while version {version} "
-            "was promoted; evaluate the candidate against the present champion"
-        )
-    return _record(client, name, record)
-
-
-def read_promotion(client: Any, name: str, version: str, alias: str = "champion") -> dict[str, Any] | None:
-    """The record of how this version got the alias; None where it never held it."""
-    text = _require_version(client, name, version).tags.get(PROMOTION)
-    record = json.loads(text) if text else None
-    return dict(record) if record and record.get("alias") == alias else None
-
-
-def _promotion(
-    alias: str, version: str, previous: str | None, by: str | None, verdict_sha256: str | None, at: datetime | None
-) -> dict[str, Any]:
-    return {
-        "schema": "mlflow_calib.promotion/1",
-        "alias": alias,
-        "version": version,
-        "previous_version": previous,
-        "at": (at or datetime.now(timezone.utc)).astimezone(timezone.utc).isoformat(timespec="seconds"),
-        "by": by,
-        "verdict_sha256": verdict_sha256,
-    }
-
-
-def _record(client: Any, name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Write the tags, the status last: where it says champion, the record is that of the present promotion."""
-    previous = record["previous_version"]
-    if previous not in (None, record["version"]) and _exists(client, name, previous):
-        tag_version(client, name, previous, {STATUS: FORMER_CHAMPION})
-    tag_version(client, name, record["version"], {PROMOTION: json.dumps(record, sort_keys=True)})
-    tag_version(client, name, record["version"], {STATUS: CHAMPION})
-    return record
-
-
-def _finished_promotion(client: Any, name: str, version: str, alias: str) -> dict[str, Any] | None:
-    finished = _require_version(client, name, version).tags.get(STATUS) == CHAMPION
-    return read_promotion(client, name, version, alias) if finished else None
-
-
-def _exists(client: Any, name: str, version: str) -> bool:
+def version_exists(client: Any, name: str, version: str) -> bool:
+    """Whether the registered model has this version."""
     try:
-        _require_version(client, name, version)
+        require_version(client, name, version)
     except ModelError:
         return False
     return True
 
 
-def _require_version(client: Any, name: str, version: str) -> Any:
+def require_version(client: Any, name: str, version: str) -> Any:
+    """The version; ModelError where it does not exist."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -205,5 +113,6 @@ def _require_version(client: Any, name: str, version: str) -> Any:
         raise ModelError(f"{name!r} must have a version {version}, and it has none; register it first") from error
 
 
-def _version(version: str | None) -> str:
+def version_words(version: str | None) -> str:
+    """A version as messages say it."""
     return "no version" if version is None else f"version {version}"

@@ -66,9 +66,9 @@ class MlflowServer:
         object.__setattr__(self, "environment", dict(self.environment))
 
     def __repr__(self) -> str:
-        registry = None if self.registry_uri is None else _without_secrets(self.registry_uri)
+        registry = None if self.registry_uri is None else without_secrets(self.registry_uri)
         return (
-            f"MlflowServer(tracking_uri={_without_secrets(self.tracking_uri)!r}, registry_uri={registry!r}, "
+            f"MlflowServer(tracking_uri={without_secrets(self.tracking_uri)!r}, registry_uri={registry!r}, "
             f"environment={sorted(self.environment)})"
         )
 
@@ -128,11 +128,11 @@ def _require_store(uri: str) -> None:
     """Refuse a SQLite file that is not there, which MLflow would make: it is almost always misspelt."""
     file = sqlite_file(uri)
     if file is not None and (problem := local_problem(file)):
-        raise InvalidInputError(f"the MLflow store {_without_secrets(uri)} cannot be opened: {problem}")
+        raise InvalidInputError(f"the MLflow store {without_secrets(uri)} cannot be opened: {problem}")
     if file is not None and not file.is_file():
         raise InvalidInputError(
-            f"the MLflow store {_without_secrets(uri)} must exist, and there is no file {file}; name the one you mean, "
-            f"or make a new one with: mlflow db upgrade {_without_secrets(uri)}"
+            f"the MLflow store {without_secrets(uri)} must exist, and there is no file {file}; name the one you mean, "
+            f"or make a new one with: mlflow db upgrade {without_secrets(uri)}"
         )
 
 
@@ -209,7 +209,7 @@ def _assign(values: Mapping[str, str | None]) -> None:
 def _uri_problems(name: str, uri: Any) -> list[str]:
     if isinstance(uri, str) and uri.strip() and uri == uri.strip() and "\0" not in uri:
         return []
-    given = _without_secrets(uri) if isinstance(uri, str) else uri
+    given = without_secrets(uri) if isinstance(uri, str) else uri
     return [f"{name} must be a URI such as 'http://127.0.0.1:5000' or 'sqlite:////path/mlflow.db', got {given!r}"]
 
 
@@ -229,6 +229,6 @@ def _environment_problems(environment: Any) -> list[str]:
     return problems
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
     """The URI without user, password and query, for messages."""
     return re.sub(r"\?.*$", "?***", re.sub(r"//[^/@]*@", "//***@", uri))

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from mlflow_calib.core.records import RepeatedNameError, from_json
 from mlflow_calib.errors import raise_problems
 
 #: Settings inside ``split`` and ``calibrator`` that are numbers.
@@ -179,10 +180,12 @@ def _decoded(value: Any) -> Any:
     if not text.startswith(("[", "{", '"')) and text != "null":
         return value
     try:
-        return json.loads(text)
+        return from_json(text)
+    except RepeatedNameError:
+        return value  # which the step refuses by name; as a Python mapping its last value would win
     except ValueError:
         pass
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return value

@@ -1,4 +1,4 @@
-"""Score, split, fit, evaluate, gate, promote: plain functions that hand each other small JSON-able records.
+"""Score, split, fit, evaluate, gate, promote, and what comes after: plain functions that hand on JSON-able records.
 
 ``from mlflow_calib.steps import fit`` gives the function; nothing heavy is imported before it is asked for.
 """
@@ -10,13 +10,16 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-STEPS = ("score", "split", "fit", "evaluate", "gate", "promote")
+STEPS = ("score", "split", "fit", "evaluate", "gate", "promote", "rollback", "override", "history")
 
 if TYPE_CHECKING:
     from mlflow_calib.steps.evaluate import evaluate as evaluate
     from mlflow_calib.steps.fit import fit as fit
     from mlflow_calib.steps.gate import gate as gate
+    from mlflow_calib.steps.history import history as history
+    from mlflow_calib.steps.override import override as override
     from mlflow_calib.steps.promote import promote as promote
+    from mlflow_calib.steps.rollback import rollback as rollback
     from mlflow_calib.steps.score import score as score
     from mlflow_calib.steps.split import split as split
 

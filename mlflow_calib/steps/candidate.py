@@ -18,6 +18,8 @@ from mlflow_calib.flavor.tracking import MlflowServer, connected
 
 #: Tag of a version that names the run it was fitted in.
 RUN_ID = "mlflow_calib.run_id"
+#: Tag of a version with the digest of the evidence of it as the champion, see ``evaluate``.
+CHAMPION_EVIDENCE_SHA256 = "mlflow_calib.champion.evidence_sha256"
 #: Tags of a version with the digest of what ``evaluate`` and ``gate`` left last.
 EVIDENCE_SHA256, VERDICT_SHA256 = "mlflow_calib.evidence_sha256", "mlflow_calib.gate.verdict_sha256"
 _RUN = re.compile(r"runs:/(?P<run_id>[^/]+)/")
@@ -29,7 +31,9 @@ class Candidate:
     """A registered version of a calibrated model.
 
     ``digest`` is the sha256 over the base model's digest and the text of ``calibrator.json``, see `model_digest`;
-    ``run_id`` is the run of the fit that registered it, ``copied_from`` the version that a copied one names.
+    ``run_id`` is the run of the fit that registered it, ``copied_from`` the version that a copied one names,
+    ``model_sha256`` the digest over every file of the model, once ``evaluate`` has taken it; ``alias`` the one it was
+    named by, resolved once.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Candidate:
     calibrator_sha256: str
     digest: str
     copied_from: str | None = None
+    model_sha256: str | None = None
+    alias: str | None = None
 
     @property
     def model_uri(self) -> str:
@@ -62,6 +68,8 @@ class Candidate:
             "base_model_uri": self.base_model.get("uri") or "unknown",
             "base_model_id": self.base_model.get("model_id"),
             "calibrator_sha256": self.calibrator_sha256,
+            **({"model_sha256": self.model_sha256} if self.model_sha256 else {}),
+            **({"alias": self.alias} if self.alias else {}),
         }
 
 
@@ -93,7 +101,17 @@ def find_candidate(server: MlflowServer, handed: Mapping[str, Any]) -> Candidate
     digest = model_digest(str((calibrator.base_model or {}).get("digest")), text)
     copied_from = str(version.source) if _VERSION.match(str(version.source)) else None
     run_id = version.tags.get(RUN_ID)
-    return Candidate(str(version.name), str(version.version), model_id, run_id, calibrator, sha256, digest, copied_from)
+    return Candidate(
+        str(version.name),
+        str(version.version),
+        model_id,
+        run_id,
+        calibrator,
+        sha256,
+        digest,
+        copied_from,
+        alias=_alias_of(handed),
+    )
 
 
 def read_calibrator(text: str, where: str) -> Calibrator:
@@ -159,10 +177,19 @@ def as_tags(prefix: str, values: Mapping[str, Any]) -> dict[str, str]:
     return {f"{prefix}.{name}": "null" if value is None else str(value) for name, value in values.items()}
 
 
+def _uri_of(handed: Mapping[str, Any]) -> str:
+    return str(handed.get("model_uri") or handed.get("uri") or "")
+
+
+def _alias_of(handed: Mapping[str, Any]) -> str | None:
+    found = _VERSION.match(_uri_of(handed))
+    return found["alias"] if found else None
+
+
 def _version(client: Any, handed: Mapping[str, Any]) -> Any:
     from mlflow.exceptions import MlflowException
 
-    uri = str(handed.get("model_uri") or handed.get("uri") or "")
+    uri = _uri_of(handed)
     found = _VERSION.match(uri)
     if found is None:
         return _version_of_run(client, uri)

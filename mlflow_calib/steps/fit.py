@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_calib.core.records import digest as digest_of
@@ -21,9 +21,12 @@ from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.key_record import log_key_hashes
 from mlflow_calib.steps.opening import open_partitions
 from mlflow_calib.steps.packaged import log_packaged, packaged_text, params_of
+from mlflow_calib.steps.whole_model import MODEL_SHA256, list_model_files
 
 #: Arguments of ``fit_calibrator`` that a step takes; classes and keys come from the partitions.
 ARGUMENTS = ("method", "reduction", "n_bins", "binning", "scaling", "loss", "targets", "parts", "score_kind", "seed")
+#: Reductions that have evidence; multi-label rows have several labels, and no column of labels holds those.
+REDUCTIONS = ("binary", "marginal", "top-label", "top-label-per-class")
 #: Tags that say which task of which DAG run this is; the number of the try is not among them.
 IDENTITY = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 FOLDER = "mlflow_calib"
@@ -49,7 +52,9 @@ def fit(
     name
         Registered model that gets the new version.
     calibrator
-        Arguments of :func:`mlflow_calib.fit_calibrator`: method, n_bins, binning, scaling, parts, score_kind, seed.
+        Arguments of :func:`mlflow_calib.fit_calibrator`: method, reduction, n_bins, binning, scaling, parts,
+        score_kind, seed. Of three classes and more the reduction must be said: "marginal" (a probability of every
+        class), "top-label" (the confidence in the predicted class) or "top-label-per-class".
     experiment
         Of the run; by default it has the name of the registered model.
     run_tags
@@ -62,7 +67,7 @@ def fit(
     -------
     dict
         Hand-over ``mlflow_calib.fit/1``: uri and sha256 of ``calibrator.json``, run_id, model_uri, version, name,
-        model_id, n, n_bins.
+        model_id, reduction, n, n_bins (the most of any class).
 
     Raises
     ------
@@ -78,8 +83,8 @@ def fit(
     Registering is the last act: where anything fails before it the run is FAILED and no version is left.
     """
     server = server or MlflowServer.from_environment()
-    arguments = _arguments(name, calibrator, experiment)
     manifest, digest = open_partitions(partitions)
+    arguments = _arguments(name, calibrator, experiment, manifest.classes)
     key = _run_key(digest, name, arguments, run_tags or {})
     version = _earlier_version(server, name, key)
     if version is None:
@@ -90,7 +95,7 @@ def fit(
     return _result(server, name, version)
 
 
-def _arguments(name: Any, calibrator: Any, experiment: Any) -> dict[str, Any]:
+def _arguments(name: Any, calibrator: Any, experiment: Any, classes: Sequence[Any]) -> dict[str, Any]:
     problems = [*model_name_problems(name), *experiment_problems(experiment or None)]
     if calibrator is not None and not isinstance(calibrator, Mapping):
         problems.append(f"calibrator must be a table of arguments, such as {{'n_bins': 10}}, got {calibrator!r}")
@@ -99,8 +104,7 @@ def _arguments(name: Any, calibrator: Any, experiment: Any) -> dict[str, Any]:
     problems += [
         f"calibrator has no argument {key!r}; it has {', '.join(ARGUMENTS)}" for key in given if key not in ARGUMENTS
     ]
-    if given.get("reduction", "binary") != "binary":
-        problems.append(f'the steps calibrate binary models: reduction must be "binary", got {given["reduction"]!r}')
+    problems += reduction_problems(classes, given.get("reduction"))
     if given.get("method") in CONTINUOUS_METHODS:
         problems.append(f"method {given['method']!r} has continuous outputs, whose calibration error is not verifiable")
     if not isinstance(given.get("parts", ""), str):
@@ -110,6 +114,28 @@ def _arguments(name: Any, calibrator: Any, experiment: Any) -> dict[str, Any]:
     if problems:
         raise_problems(problems)
     return given
+
+
+def reduction_problems(classes: Sequence[Any], given: Any) -> list[str]:
+    """What is wrong with a reduction for a model of these classes; of two it is binary, of more it must be said.
+
+    >>> reduction_problems(["no", "yes"], None)
+    []
+    >>> reduction_problems(["a", "b", "c"], "top-label")
+    []
+    """
+    if given not in (None, *REDUCTIONS):
+        return [f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, got {given!r}"]
+    if len(classes) == 2 and given not in (None, "binary"):
+        return [f'reduction must be "binary" for a model of two classes, {list(classes)}, got {given!r}; leave it out']
+    if len(classes) > 2 and given in (None, "binary"):
+        sentence = (
+            f"reduction must be said for a model of {len(classes)} classes, {list(classes)[:10]}, got {given!r}: "
+            '"marginal" calibrates the probability of every class, "top-label" the confidence in the predicted class, '
+            '"top-label-per-class" that confidence for each predicted class apart'
+        )
+        return [sentence]
+    return []
 
 
 def _run_key(digest: str, name: str, arguments: Mapping[str, Any], run_tags: Mapping[str, str]) -> str | None:
@@ -142,7 +168,8 @@ def _logged(
     with connected(server) as client:
         client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
     log_metrics(server, run_id, metrics_of(fitted), model_id=model_id)
-    return register_candidate(server, name, f"models:/{model_id}", run_key=key, run_id=run_id)
+    tags = {MODEL_SHA256: list_model_files(server, run_id, f"models:/{model_id}")}
+    return register_candidate(server, name, f"models:/{model_id}", run_key=key, run_id=run_id, tags=tags)
 
 
 def _result(server: MlflowServer, name: str, version: str) -> dict[str, Any]:
@@ -157,5 +184,6 @@ def _result(server: MlflowServer, name: str, version: str) -> dict[str, Any]:
         name=name,
         model_id=candidate.model_id,
         n=candidate.calibrator.facts["n"],
-        n_bins=candidate.calibrator.n_bins_effective,
+        reduction=candidate.calibrator.reduction,
+        n_bins=max(len(one.values) for one in candidate.calibrator.maps),
     )

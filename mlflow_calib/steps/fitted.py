@@ -15,15 +15,18 @@ from mlflow_calib.core.scores import CleanRows, clean_rows
 from mlflow_calib.data.partitions import RECALIBRATION, PartitionsManifest
 from mlflow_calib.data.predictions import KEY_HASH, LABEL
 from mlflow_calib.errors import CalibrationWarning, DataError
+from mlflow_calib.runtime import Floats
+from mlflow_calib.steps.judged_rows import outputs_of
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Both calibrators, with the clean rows they were fitted on."""
+    """Both calibrators, with the clean rows they were fitted on and the base scores of those."""
 
     calibrator: Calibrator
     rival: Calibrator
     rows: CleanRows
+    scores: Floats
 
 
 def fit_both(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, Any], keys_uri: str) -> Fitted:
@@ -31,18 +34,26 @@ def fit_both(manifest: PartitionsManifest, digest: str, arguments: Mapping[str, 
 
     ``keys_uri`` is where the key hashes of these rows are kept for as long as the model is.
     """
-    table = manifest.read_rows(RECALIBRATION, [KEY_HASH, LABEL, manifest.score_column])
+    table = manifest.read_rows(RECALIBRATION, [KEY_HASH, LABEL, *manifest.score_columns])
     keys = table[KEY_HASH].to_numpy()
     if not (keys[1:] > keys[:-1]).all():
         raise DataError(f"{manifest.file_uri(RECALIBRATION)} must be sorted by distinct key hashes; split again")
-    rows = {"scores": table[manifest.score_column].to_numpy(), "labels": table[LABEL].to_numpy()}
+    rows = {"scores": base_scores(table, manifest), "labels": table[LABEL].to_numpy()}
     words = {"classes": list(manifest.classes), "positive_class": manifest.positive_class}
+    options = {name: arguments[name] for name in ("reduction", "score_kind") if name in arguments}
     facts = facts_of(manifest, digest, keys_uri)
     return Fitted(
         calibrator=fit_calibrator(**rows, **words, keys=keys, **arguments).with_facts(**facts),
         rival=_rival(arguments, **rows, **words, keys=keys).with_facts(**facts),
-        rows=clean_rows(**rows, **words, score_kind=arguments.get("score_kind", "probability")),
+        rows=clean_rows(**rows, **words, **options),
+        scores=rows["scores"],
     )
+
+
+def base_scores(rows: Any, manifest: PartitionsManifest) -> Floats:
+    """Base scores of an Arrow table: (n,) of the positive class, or (n, K), a column a class."""
+    columns = [rows[name].to_numpy() for name in manifest.score_columns]
+    return np.asarray(columns[0] if manifest.positive_class is not None else np.column_stack(columns))
 
 
 def _rival(arguments: Mapping[str, Any], **rows: Any) -> Calibrator:
@@ -67,11 +78,12 @@ def facts_of(manifest: PartitionsManifest, digest: str, keys_uri: str) -> dict[s
 
 def metrics_of(fitted: Fitted) -> dict[str, float]:
     """Figures on the rows that were fitted: they describe the fit and show nothing about other rows."""
-    outcomes, outputs = fitted.rows.outcomes, fitted.calibrator.predict(fitted.rows.scores)
+    outcomes, outputs = fitted.rows.outcomes, outputs_of(fitted.calibrator, fitted.scores)
+    binary = {"recalibration_positives": float(np.sum(outcomes))} if fitted.rows.reduction == "binary" else {}
     return {
         "recalibration_n": float(len(outcomes)),
-        "recalibration_positives": float(np.sum(outcomes)),
+        **binary,
         "recalibration_mse": mean_squared_error(outputs, outcomes),
-        "recalibration_n_bins": float(len(fitted.calibrator.maps[0].values)),
+        "recalibration_n_bins": float(max(len(one.values) for one in fitted.calibrator.maps)),
         "recalibration_n_clipped": float(fitted.rows.n_clipped),
     }

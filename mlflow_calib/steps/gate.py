@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from mlflow_calib.core.policy import CALIBRATION_ERROR, Policy
-from mlflow_calib.core.verdict import Verdict, judge
-from mlflow_calib.errors import EvidenceError
-from mlflow_calib.flavor.records import log_record, read_record_text, text_sha256
-from mlflow_calib.flavor.registry import (
-    CANDIDATE,
-    CHAMPION,
-    FORMER_CHAMPION,
-    PASSED,
-    REFUSED,
-    STATUS,
-    tag_version,
-)
+from mlflow_calib.core.verdict import Verdict
+from mlflow_calib.flavor.records import log_record
+from mlflow_calib.flavor.registry import CANDIDATE, FORMER_CHAMPION, PASSED, REFUSED, STATUS, tag_version
+from mlflow_calib.flavor.registry import CHAMPION as IN_USE
 from mlflow_calib.flavor.tracking import MlflowServer, connected
-from mlflow_calib.steps.candidate import Candidate, as_tags, find_candidate, require_own_run
-from mlflow_calib.steps.given_evidence import changed, mismatch
-from mlflow_calib.steps.hand_over import give, take
-from mlflow_calib.steps.opening import open_policy, parse_json
+from mlflow_calib.steps.candidate import as_tags
+from mlflow_calib.steps.described import LINE_STARTS, described
+from mlflow_calib.steps.given_evidence import model_sha256_of
+from mlflow_calib.steps.judgement import Judgement, judgement_of
+from mlflow_calib.steps.role import CHAMPION
+from mlflow_calib.steps.statements import signed_verdict
 
-FOLDER = "mlflow_calib"
-#: Bytes of JSON: the hand-over stays under 1 KB in any alphabet.
-_LONGEST_REASON = 300
-#: MLflow keeps at most 5,000 characters of a version's description; the oldest verdicts make room.
-_LONGEST_DESCRIPTION, _LONGEST_LINE = 4900, 1000
-_LINE_STARTS = "Calibration gate, evidence of "
+PATH = "mlflow_calib/verdict.json"
+#: A verdict on the champion alone stands beside its evidence, and under tags of its own: it promotes nothing.
+CHAMPION_FOLDER = "mlflow_calib/champion"
 
 
 def gate(
     evidence: Mapping[str, Any] | str,
     *,
     policy: Mapping[str, Any] | str | None = None,
+    record: bool = True,
     server: MlflowServer | None = None,
 ) -> dict[str, Any]:
     """Judge the evidence, log the verdict on the candidate's run, and set tags and text of its version.
 
-    A verdict that blocks is returned, not raised: the caller decides what to do, and looks at ``blocks``.
+    A verdict that blocks is returned, not raised: the caller decides what to do, and looks at ``blocks``. One on the
+    champion alone stands beside its evidence and under tags of its own, ``mlflow_calib.champion.gate``, unsigned.
 
     Evidence counts only where it is the record that ``evaluate`` left for this version: its digest must be the tag
-    ``mlflow_calib.evidence_sha256`` of the version, its run that of the fit, and the model still the one evaluated.
-    Anything else gives "no verdict", recorded on the run of the candidate. That stops mix-ups, stale files and edited
-    copies; whoever may write to the registry can set the tag too, and signed evidence comes in a later release.
+    ``mlflow_calib.evidence_sha256`` of the version, its run that of the fit, and every file of the model still the one
+    that was evaluated. Anything else gives "no verdict", recorded on the run of the candidate, and names what differs.
+    That stops mix-ups, stale files and edited copies; whoever may write to the registry can set the tag too.
+
+    Where the environment holds keys (``MLFLOW_CALIB_KEYS``), a verdict of an enforced policy is signed: the tag
+    ``mlflow_calib.signed.verdict`` binds model files, evidence, verdict, policy, alias and present champion.
 
     Parameters
     ----------
@@ -55,6 +49,9 @@ def gate(
         What ``evaluate`` returned, its JSON, or the URI of an evidence record.
     policy
         Requirements as dict, JSON, or URI of a TOML or JSON file; None is the default policy.
+    record
+        False judges alone: nothing is written anywhere, and the result (``mlflow_calib.judgement/1``, its uri that of
+        the evidence) promotes nothing.
     server
         By default the one of the environment.
 
@@ -63,7 +60,8 @@ def gate(
     dict
         Hand-over ``mlflow_calib.gate/1``: uri and sha256 of ``verdict.json``, run_id, model_uri, version, name, status
         ("pass", "fail", "inconclusive" or "no verdict"), blocks, mode, reason (at most 300 bytes of JSON),
-        calibration_error and upper_bound as the requirement reads them, limit, n, champion_status.
+        calibration_error and upper_bound as the requirement reads them, limit, whether these are squared, n,
+        champion_status.
 
     Raises
     ------
@@ -75,87 +73,56 @@ def gate(
         The version that the evidence speaks of does not exist, or its run was deleted.
     """
     server = server or MlflowServer.from_environment()
-    handed = take(evidence, "mlflow_calib.evaluate/1", "evidence")
-    rules = open_policy(policy)
-    text = read_record_text(server, handed["uri"], handed.get("sha256"))
-    document = parse_json(text, handed["uri"])
-    candidate = find_candidate(server, {"model_uri": _model_uri(handed, document)})
-    run_id = require_own_run(server, candidate)
-    about_evidence = {"uri": handed["uri"], "sha256": text_sha256(text)}
-    not_its_own = mismatch(document, candidate, handed) or changed(server, candidate, about_evidence)
-    verdict = _verdict(document, rules, candidate, not_its_own)
-    record = {**verdict.to_dict(), "evidence": about_evidence, "policy": rules.to_dict(), "run_id": run_id}
-    uri, sha256 = log_record(server, run_id, f"{FOLDER}/verdict.json", record)
-    result = _result(uri, sha256, run_id, candidate, verdict)
-    _stand_on_version(server, candidate, verdict, result, about_evidence, document)
+    judgement = judgement_of(server, evidence, policy)
+    if not record:
+        return judgement.unrecorded()
+    uri, sha256 = log_record(server, judgement.run_id, _path(judgement), judgement.to_dict())
+    result = judgement.handed_over("gate", uri, sha256)
+    _stand_on_version(server, judgement, result)
     return result
 
 
-def _model_uri(handed: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    candidate = document.get("candidate")
-    named = candidate.get("model_uri") if isinstance(candidate, Mapping) else None
-    uri = named or handed.get("model_uri")
-    if not isinstance(uri, str) or not uri:
-        raise EvidenceError(
-            f"evidence {handed['uri']} must name the version it speaks of, and names none; evaluate again"
-        )
-    return uri
+def _path(judgement: Judgement) -> str:
+    if judgement.verdict.role != CHAMPION:
+        return PATH
+    moment = re.search(r"/champion/(\w+)/", judgement.reference["uri"])
+    return f"{CHAMPION_FOLDER}/{moment[1] if moment else judgement.reference['sha256'][-12:]}/verdict.json"
 
 
-def _verdict(document: Mapping[str, Any], rules: Policy, candidate: Candidate, not_its_own: str | None) -> Verdict:
-    """The verdict on this version; evidence that is not of it gives none, whatever its figures."""
-    verdict = judge(document, rules)
-    if not_its_own is None or rules.mode == "off":
-        return verdict
-    none = judge(None, rules)
-    mode = "" if rules.mode == "enforce" else f" ({rules.mode}: blocks nothing)"
-    sentence = f"{candidate.name} version {candidate.version}: no verdict{mode}: {not_its_own}"
-    return replace(
-        none,
-        reasons=(not_its_own,),
-        sentence=sentence,
-        candidate=verdict.candidate,
-        champion=verdict.champion,
-        evidence_digest=verdict.evidence_digest,
-    )
-
-
-def _result(uri: str, sha256: str, run_id: str, candidate: Candidate, verdict: Verdict) -> dict[str, Any]:
-    requirement = verdict.requirement(CALIBRATION_ERROR)
-    return give(
-        "gate",
-        uri=uri,
-        sha256=sha256,
-        run_id=run_id,
-        model_uri=candidate.model_uri,
-        version=candidate.version,
-        status=verdict.status,
-        blocks=verdict.blocks,
-        mode=verdict.mode,
-        reason=_shortened(verdict.sentence),
-        calibration_error=requirement.actual,
-        upper_bound=requirement.upper,
-        limit=float(requirement.limit),
-        n=requirement.n,
-        champion_status=verdict.champion_status,
-    )
-
-
-def _stand_on_version(
-    server: MlflowServer,
-    candidate: Candidate,
-    verdict: Verdict,
-    result: Mapping[str, Any],
-    evidence: Mapping[str, str],
-    document: Mapping[str, Any],
-) -> None:
+def _stand_on_version(server: MlflowServer, judgement: Judgement, result: Mapping[str, Any]) -> None:
     """Tags for machines and a line for people on the version; a retry adds no second line."""
-    tags = {
-        "status": verdict.status,
-        "mode": verdict.mode,
-        "policy": verdict.policy_digest,
-        "evidence": evidence["uri"],
-        "evidence_sha256": evidence["sha256"],
+    candidate, alone = judgement.candidate, judgement.verdict.role == CHAMPION
+    tags = as_tags("mlflow_calib.champion.gate" if alone else "mlflow_calib.gate", _gate_tags(judgement, result))
+    if not alone:
+        tags |= _signed(judgement, result)
+    line = f"{LINE_STARTS}{judgement.document.get('evaluated_at')}: {judgement.verdict.sentence}"
+    with connected(server) as client:
+        found = client.get_model_version(candidate.name, candidate.version)
+        text = described(found.description or "", line)
+        promoted = found.tags.get(STATUS) in (IN_USE, FORMER_CHAMPION)  # what a promotion says of it stands
+        status = {} if promoted or alone else {STATUS: _status(judgement.verdict)}
+        tag_version(client, candidate.name, candidate.version, tags | status, text)
+
+
+def _signed(judgement: Judgement, result: Mapping[str, Any]) -> dict[str, str]:
+    return signed_verdict(
+        judgement.verdict,
+        judgement.candidate.name,
+        judgement.candidate.version,
+        model_sha256=model_sha256_of(judgement.document),
+        verdict_record={"uri": result["uri"], "sha256": result["sha256"]},
+        evidence=judgement.reference,
+        evaluated_at=judgement.document.get("evaluated_at"),
+    )
+
+
+def _gate_tags(judgement: Judgement, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "status": judgement.verdict.status,
+        "mode": judgement.verdict.mode,
+        "policy": judgement.verdict.policy_digest,
+        "evidence": judgement.reference["uri"],
+        "evidence_sha256": judgement.reference["sha256"],
         "verdict": result["uri"],
         "verdict_sha256": result["sha256"],
         "estimate": result["calibration_error"],
@@ -163,40 +130,9 @@ def _stand_on_version(
         "limit": result["limit"],
         "n": result["n"],
         "champion_status": result["champion_status"],
-        "evaluated_at": document.get("evaluated_at"),
+        "evaluated_at": judgement.document.get("evaluated_at"),
         "reason": result["reason"],
     }
-    line = f"{_LINE_STARTS}{document.get('evaluated_at')}: {verdict.sentence}"
-    with connected(server) as client:
-        found = client.get_model_version(candidate.name, candidate.version)
-        described = _described(found.description or "", " ".join(line.split())[:_LONGEST_LINE])
-        promoted = found.tags.get(STATUS) in (CHAMPION, FORMER_CHAMPION)  # what a promotion says of it stands
-        status = {} if promoted else {STATUS: _status(verdict)}
-        tag_version(client, candidate.name, candidate.version, as_tags("mlflow_calib.gate", tags) | status, described)
-
-
-def _described(before: str, line: str) -> str:
-    """The description with the line of a verdict; our oldest lines go where there is no room, nobody else's."""
-    lines = before.splitlines()
-    if line in lines:
-        return before
-    lines.append(line)
-    while len("\n".join(lines)) > _LONGEST_DESCRIPTION:
-        oldest = next(position for position, text in enumerate(lines) if text.startswith(_LINE_STARTS))
-        if oldest == len(lines) - 1:
-            return before
-        del lines[oldest]
-    return "\n".join(lines)
-
-
-def _shortened(sentence: str) -> str:
-    """As much of the sentence as the hand-over has room for."""
-    if len(json.dumps(sentence)) <= _LONGEST_REASON:
-        return sentence
-    kept = sentence
-    while len(json.dumps(kept)) > _LONGEST_REASON - len("..."):
-        kept = kept[:-1]
-    return f"{kept}..."
 
 
 def _status(verdict: Verdict) -> str:

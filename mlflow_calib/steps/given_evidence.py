@@ -8,7 +8,8 @@ from typing import Any
 from mlflow_calib.data.records import same_sha256
 from mlflow_calib.errors import EvidenceError
 from mlflow_calib.flavor.tracking import MlflowServer, connected
-from mlflow_calib.steps.candidate import EVIDENCE_SHA256, Candidate, verify_base_model
+from mlflow_calib.steps.candidate import CHAMPION_EVIDENCE_SHA256, EVIDENCE_SHA256, Candidate
+from mlflow_calib.steps.whole_model import require_model_files
 
 
 def mismatch(document: Mapping[str, Any], candidate: Candidate, handed: Mapping[str, Any]) -> str | None:
@@ -36,20 +37,33 @@ def mismatch(document: Mapping[str, Any], candidate: Candidate, handed: Mapping[
     return None
 
 
-def changed(server: MlflowServer, candidate: Candidate, evidence: Mapping[str, str]) -> str | None:
-    """What says that the evidence, or the model behind it, is not what ``evaluate`` left; None where it is."""
+def model_sha256_of(document: Mapping[str, Any]) -> str | None:
+    """The digest over every file of the candidate's model, as the evidence has it."""
+    candidate = document.get("candidate")
+    recorded = candidate.get("model_sha256") if isinstance(candidate, Mapping) else None
+    return recorded if isinstance(recorded, str) else None
+
+
+def changed(
+    server: MlflowServer, candidate: Candidate, evidence: Mapping[str, Any], document: Mapping[str, Any]
+) -> str | None:
+    """What says that the evidence, or a file of the model behind it, is not what ``evaluate`` left; None where it is.
+
+    ``evidence`` is URI and digest of the record, ``document`` what it holds.
+    """
     with connected(server) as client:
         tags = client.get_model_version(candidate.name, candidate.version).tags
-    left = tags.get(EVIDENCE_SHA256)
+    tag = CHAMPION_EVIDENCE_SHA256 if document.get("role") == "champion" else EVIDENCE_SHA256
+    left = tags.get(tag)
     if not left:
-        return f"{candidate.model_uri} has no tag {EVIDENCE_SHA256}, so evaluate left no evidence for it; evaluate it"
+        return f"{candidate.model_uri} has no tag {tag}, so evaluate left no evidence for it; evaluate it"
     if not same_sha256(left, evidence["sha256"]):
         return (
-            f"the evidence has digest {evidence['sha256']}, and evaluate left {left} ({EVIDENCE_SHA256}) for "
+            f"the evidence has digest {evidence['sha256']}, and evaluate left {left} ({tag}) for "
             f"{candidate.model_uri}: it was changed, or is older; hand over the latest, or evaluate again"
         )
     try:
-        verify_base_model(server, candidate)
+        require_model_files(server, candidate.model_uri, model_sha256_of(document))
     except EvidenceError as error:
         return str(error)
     return None

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
+from mlflow_calib.core.records import from_json
 from mlflow_calib.data.paths import local_path, require_file, this_host
 from mlflow_calib.errors import InvalidInputError
 
 #: An XCom and a log line hold it with ease; bulk data goes by URI.
 LARGEST_BYTES = 1024
+#: Bytes of JSON of one sentence: a result stays under 1 KB in any alphabet.
+_LONGEST_SENTENCE = 300
+#: Texts for people, the most dispensable first: the records have them whole. Where names leave no room they shrink,
+#: since a step that has done its work must not fail over its own report.
+_SENTENCES = ("note", "reason", "sentence", "champion_sentence", "by")
+_SHORTEST_SENTENCE = 8
 
 
 def take(value: Any, expected_schema: str, parameter: str | None = None) -> dict[str, Any]:
@@ -75,11 +82,28 @@ def give(
     wrong = [f"{name}={value!r}" for name, value in result.items() if not _is_plain(value)]
     if wrong:
         raise InvalidInputError(f"a result must hold plain finite values alone, got {', '.join(wrong)}")
+    for name in _SENTENCES:
+        if (over := len(json.dumps(result)) - LARGEST_BYTES + 1) > 0 and isinstance(text := result.get(name), str):
+            result[name] = shortened(text, max(len(json.dumps(text)) - over, _SHORTEST_SENTENCE))
     if (size := len(json.dumps(result).encode())) >= LARGEST_BYTES:
         raise InvalidInputError(
             f"the result of {step!r} must stay under {LARGEST_BYTES} bytes, got {size}; shorten URIs"
         )
     return result
+
+
+@overload
+def shortened(sentence: str, longest: int = ...) -> str: ...
+@overload
+def shortened(sentence: None, longest: int = ...) -> None: ...
+def shortened(sentence: str | None, longest: int = _LONGEST_SENTENCE) -> str | None:
+    """As much of a sentence as a result has room for: so many bytes of JSON."""
+    if sentence is None or len(json.dumps(sentence)) <= longest:
+        return sentence
+    kept = sentence
+    while len(json.dumps(kept)) > longest - len("..."):
+        kept = kept[:-1]
+    return f"{kept}..."
 
 
 def _document(value: Any, name: str, step: str) -> dict[str, Any]:
@@ -90,8 +114,8 @@ def _document(value: Any, name: str, step: str) -> dict[str, Any]:
     if not value.lstrip().startswith("{"):
         return {"uri": value.strip(), "sha256": None}
     try:
-        return dict(json.loads(value))
-    except ValueError as error:
+        return dict(from_json(value))
+    except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{name} must be the JSON that step {step!r} returned, and is none ({error})"
         ) from error

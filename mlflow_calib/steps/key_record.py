@@ -33,14 +33,17 @@ def log_key_hashes(server: MlflowServer, run_id: str, manifest: PartitionsManife
     return f"runs:/{run_id}/{FOLDER}/{NAME}"
 
 
-def rows_the_champion_was_fitted_on(
+def rows_a_model_was_fitted_on(
     server: MlflowServer, manifest: PartitionsManifest, recalibration_keys: Any
 ) -> int | None:
-    """Evaluation rows among the recalibration data of the champion; None where that cannot be shown.
+    """Evaluation rows among the recalibration data of a model; None where that cannot be shown.
 
-    The file of its key hashes may be gone, or be another one by now: then nothing is known.
+    The file of its key hashes may be gone, or be another one by now, or hold keys of other columns or kinds, whose
+    hashes never meet: then nothing is known.
     """
     if not isinstance(recalibration_keys, Mapping) or not recalibration_keys.get("uri"):
+        return None
+    if recalibration_keys.get("key_kinds") != dict(manifest.key_kinds):
         return None
     theirs = _key_hashes(server, str(recalibration_keys["uri"]))
     if theirs is None or not same_sha256(sorted_digest(theirs), str(recalibration_keys.get("sha256"))):

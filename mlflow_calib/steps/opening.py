@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from mlflow_calib.core.policy import Policy
+from mlflow_calib.core.records import from_json
 from mlflow_calib.data import records
 from mlflow_calib.data.partitions import PartitionsManifest, read_partitions
 from mlflow_calib.errors import EvidenceError, InvalidInputError
@@ -43,8 +43,8 @@ def open_policy(policy: Mapping[str, Any] | str | None) -> Policy:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(text))
-    except ValueError as error:
+        return dict(from_json(text))
+    except (TypeError, ValueError) as error:
         raise InvalidInputError(f"policy must be a table, its JSON, or the URI of a file; {error}") from error
 
 
@@ -57,6 +57,6 @@ def parse_json(text: str, uri: str) -> dict[str, Any]:
         It is no JSON object.
     """
     try:
-        return dict(json.loads(text))
+        return dict(from_json(text))
     except (TypeError, ValueError) as error:
         raise EvidenceError(f"the record {uri} must hold a JSON object ({error}); run its step again") from error

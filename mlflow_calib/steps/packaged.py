@@ -48,11 +48,12 @@ def packaged_text(server: MlflowServer, model_id: str) -> str:
 
 def params_of(calibrator: Calibrator) -> dict[str, Any]:
     """What was asked of the fit and what came of it, as parameters of the run."""
+    counts = [len(one_map.values) for one_map in calibrator.maps]
     names = ("method", "reduction", "binning", "scaling", "score_kind", "parts_requested", "parts", "seed")
     return {
         **{name: getattr(calibrator, name) for name in names},
         "positive_class": calibrator.positive_class,
         "n_bins_requested": calibrator.n_bins_requested,
-        "n_bins_effective": calibrator.n_bins_effective,
-        "flags": ", ".join(calibrator.maps[0].flags) or "none",
+        "n_bins_effective": " to ".join(map(str, sorted({min(counts), max(counts)}))),
+        "flags": ", ".join(sorted({flag for one in calibrator.maps for flag in one.flags})) or "none",
     }

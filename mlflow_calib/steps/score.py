@@ -19,14 +19,8 @@ from mlflow_calib.errors import InvalidInputError, raise_problems
 from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.score_rows import ScoredFile, ScoreJob, score_table
-from mlflow_calib.steps.scored_models import (
-    Champion,
-    ScoredModel,
-    base_model,
-    champion_model,
-    model_facts,
-    server_for,
-)
+from mlflow_calib.steps.scored_champion import Champion, champion_model
+from mlflow_calib.steps.scored_models import ScoredModel, base_model, model_facts, server_for
 
 
 def score(
@@ -70,10 +64,12 @@ def score(
     feature_columns
         Inputs of a model without a signature.
     positive_class, classes, base_score
-        The class scores speak of (free for 0/1 and False/True); the classes of a model that does not say them; how
-        it gives scores, as `load_scorer` takes it.
+        Of two classes the one that scores speak of (free for 0/1 and False/True), of more none: every class has its
+        column ``score_<class>``; the classes of a model that does not say them; how it gives scores, as `load_scorer`
+        takes it.
     champion
-        Model scored on the same rows, such as ``models:/flights@champion``; an alias that is not set is recorded.
+        Registered version scored on the same rows, such as ``models:/flights@champion``; an alias that is not set is
+        recorded.
     split, as_of
         As `split` takes them; rows outside the periods of a split by time are dropped and counted.
     drop_unlabelled
@@ -89,7 +85,7 @@ def score(
     DataError
         Columns or rows are not what they must be: all at once, with the first rows and the count.
     ModelError
-        A model does not exist or gives no probability of two classes.
+        A model does not exist or gives no probabilities of classes.
     InvalidInputError
         Arguments that contradict each other.
     """
@@ -187,7 +183,7 @@ def _model_facts(base: ScoredModel, champion: Champion, positive: Any) -> dict[s
     return {
         "classes": list(base.scorer.classes),
         "positive_class": positive,
-        "score_column": base.score_columns[0],
+        "score_columns": list(base.score_columns),
         "base_model": {**model_facts(base.resolved), "score_source": dict(base.scorer.score_source)},
         "champion": champion.facts,
     }

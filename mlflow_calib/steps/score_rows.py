@@ -23,7 +23,8 @@ from mlflow_calib.data.row_problems import RowProblems, UnknownLabels, check_sco
 from mlflow_calib.data.tables import Table, check_columns, iter_tables, to_frame
 from mlflow_calib.data.times import covered, inside, moments, one_clock
 from mlflow_calib.errors import DataError, ModelError
-from mlflow_calib.steps.scored_models import Champion, ScoredModel
+from mlflow_calib.steps.scored_champion import Champion
+from mlflow_calib.steps.scored_models import ScoredModel
 
 Mask = npt.NDArray[np.bool_]
 
@@ -50,7 +51,7 @@ class ScoreJob:
         """Stored columns of scores, in order."""
         own = [column for model in self.models for column in model.score_columns]
         facts = self.champion.facts or {}
-        return [*own, facts["score_column"]] if self.champion.is_base else own
+        return [*own, *facts["score_columns"]] if self.champion.is_base else own
 
     def source_columns(self, table: Table) -> list[str]:
         """Columns to read; a model's optional inputs only where the table has them."""
@@ -165,16 +166,16 @@ def _scored(
 
 def _scores(job: ScoreJob, rows: Any, numbers: Any, done: ScoredFile, problems: RowProblems) -> list[Any]:
     frame = to_frame(rows)
-    scores = []
+    scores: list[Any] = []
     for model in job.models:
         inputs = frame[[name for name in model.input_columns if name in frame.columns]]
         for values in _run(model, inputs, numbers, done.where):
-            if values.shape != (len(frame),):
-                raise ModelError(f"{model.resolved.uri} must give one score a row, got {values.shape} for {len(frame)}")
+            if len(values) != len(frame) or values.ndim > 2:
+                raise ModelError(f"{model.resolved.uri} must score every row, got {values.shape} for {len(frame)}")
             clean, n_clipped = check_scores(values, numbers, problems, model.resolved.uri)
             done.n_clipped += n_clipped
-            scores.append(clean)
-    return [*scores, scores[0]] if job.champion.is_base else scores
+            scores += [clean] if clean.ndim == 1 else [np.ascontiguousarray(column) for column in clean.T]
+    return [*scores, *scores] if job.champion.is_base else scores
 
 
 def _run(model: ScoredModel, inputs: Any, numbers: Any, where: str) -> tuple[Any, ...]:

@@ -1,8 +1,7 @@
-"""The models a table is scored with: the base model, and the champion that stands beside it."""
+"""The base model a table is scored with, and what every scored model is: its columns, and its scores by class."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,10 @@ import numpy.typing as npt
 from mlflow_calib import runtime
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
-from mlflow_calib.flavor.registry import champion_version, registered_model_exists
-from mlflow_calib.flavor.tracking import MlflowServer, connected
+from mlflow_calib.flavor.tracking import MlflowServer
+from mlflow_calib.steps.score_classes import choose_positive, require_distinct_words, score_columns
 
 Floats = npt.NDArray[np.float64]
-log = logging.getLogger(__name__)
-_ALIAS = re.compile(r"models:/(?P<name>[^@/]+)@(?P<alias>[^/@]+)/?$")
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+-]+:/")
 
 
@@ -27,7 +24,8 @@ _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+-]+:/")
 class ScoredModel:
     """A model, the columns it reads, and the columns of scores it leaves.
 
-    ``score`` takes a frame of ``input_columns`` and returns one array (n,) for each of ``score_columns``.
+    ``score`` takes a frame of ``input_columns`` and returns arrays (n,), or (n, K) of K classes, whose columns one
+    after the other are ``score_columns``.
     """
 
     resolved: ResolvedModel
@@ -35,15 +33,6 @@ class ScoredModel:
     input_columns: tuple[str, ...]
     score_columns: tuple[str, ...]
     score: Callable[[Any], tuple[Floats, ...]]
-
-
-@dataclass(frozen=True)
-class Champion:
-    """The champion as the manifest describes it; ``model`` is None where none is set, or it is the base model."""
-
-    facts: dict[str, Any] | None
-    model: ScoredModel | None = None
-    is_base: bool = False
 
 
 def base_model(
@@ -60,9 +49,9 @@ def base_model(
     Raises
     ------
     ModelError
-        It does not exist, gives no probabilities, has other than two classes, or is a calibrated model already.
+        It does not exist, gives no probabilities, has classes that look alike, or is a calibrated model already.
     InvalidInputError
-        The positive class must be stated, or is no class of the model.
+        The positive class must be stated, is no class of the model, or is stated of more than two classes.
     """
     resolved = resolve_model(server, uri)
     if resolved.kind == "calibrated":
@@ -73,38 +62,9 @@ def base_model(
         )
     scorer = load_scorer(resolved, base_score, classes, feature_columns)
     positive = choose_positive(scorer.classes, positive_class)
-    return _scored(resolved, scorer, feature_columns, positive, f"score_{positive}"), positive
-
-
-def champion_model(
-    server: MlflowServer | None,
-    uri: str | None,
-    base: ScoredModel,
-    positive: Any,
-    *,
-    base_score: str,
-    feature_columns: Sequence[str] | None,
-) -> Champion:
-    """The champion: not asked for, not set yet, the base model itself, another raw model, or one of ours.
-
-    The alias is resolved to its version here, once. A champion that cannot be scored is an error: comparisons with it
-    would be missing, and a missing comparison blocks.
-    """
-    if not uri:
-        return Champion(None)
-    alias, pinned = _pin(server, uri)
-    if pinned is None:
-        return Champion({"alias": alias["alias"], "name": alias["name"], "version": None})
-    resolved = resolve_model(server, pinned)
-    column = f"champion_score_{positive}"
-    output = column if resolved.kind == "raw" else f"champion_output_{positive}"
-    facts = {**model_facts(resolved), "alias": alias.get("alias"), "kind": resolved.kind}
-    facts |= {"recalibration_keys": resolved.recalibration_keys, "score_column": column, "output_column": output}
-    if resolved.digest == base.resolved.digest:
-        return Champion(facts, is_base=True)
-    scorer = load_scorer(resolved, base_score, base.scorer.classes, feature_columns)
-    _require_same_classes(resolved, scorer, base, positive)
-    return Champion(facts, _scored(resolved, scorer, feature_columns, positive, *dict.fromkeys((column, output))))
+    require_distinct_words(scorer.classes)
+    columns = score_columns(scorer.classes, positive)
+    return scored(resolved, scorer, feature_columns, scorer.classes, positive, *columns), positive
 
 
 def model_facts(resolved: ResolvedModel) -> dict[str, Any]:
@@ -120,54 +80,15 @@ def server_for(server: MlflowServer | None, *uris: str | None) -> MlflowServer |
     return MlflowServer.from_environment()
 
 
-def choose_positive(classes: Sequence[Any], stated: Any) -> Any:
-    """The positive class as the model spells it; free for 0/1 and False/True, else it must be stated.
-
-    Raises
-    ------
-    ModelError
-        The model has other than two classes.
-    InvalidInputError
-        None was stated and none is plain, or the stated one is no class of the model.
-    """
-    if len(classes) != 2:
-        raise ModelError(
-            f"the base model must have two classes, and it has {len(classes)}: {list(classes)[:10]}; marginal and "
-            "top-label recalibration in steps come with a later release (fit_calibrator(reduction='marginal') is there)"
-        )
-    if stated is None or (isinstance(stated, str) and not stated.strip() and stated not in classes):
-        if set(classes) == {0, 1}:
-            return classes[list(classes).index(1)]
-        raise InvalidInputError(f"positive_class must be stated for the classes {list(classes)}: say which is positive")
-    if stated in classes:
-        return classes[list(classes).index(stated)]
-    alike = next((f"; the model spells it {one!r}" for one in classes if str(one) == str(stated)), "")
-    raise InvalidInputError(f"positive_class must be one of {list(classes)}, got {stated!r}{alike}")
-
-
-def _pin(server: MlflowServer | None, uri: str) -> tuple[dict[str, str], str | None]:
-    found = _ALIAS.match(uri)
-    if found is None or server is None:
-        return {}, uri
-    with connected(server) as client:
-        version = champion_version(client, found["name"], found["alias"])
-        if version is None and not registered_model_exists(client, found["name"]):
-            log.warning("there is no registered model %r yet, so no champion to compare with", found["name"])
-    return found.groupdict(), None if version is None else f"models:/{found['name']}/{version}"
-
-
-def _require_same_classes(resolved: ResolvedModel, scorer: Scorer, base: ScoredModel, positive: Any) -> None:
-    own = (resolved.calibrator or {}).get("positive_class", positive)
-    if set(scorer.classes) != set(base.scorer.classes) or own != positive:
-        raise ModelError(
-            f"champion {resolved.uri} must have the classes of the base model, {list(base.scorer.classes)} with "
-            f"{positive!r} positive, and has {list(scorer.classes)} with {own!r}; name another champion"
-        )
-
-
-def _scored(
-    resolved: ResolvedModel, scorer: Scorer, feature_columns: Sequence[str] | None, positive: Any, *columns: str
+def scored(
+    resolved: ResolvedModel,
+    scorer: Scorer,
+    feature_columns: Sequence[str] | None,
+    classes: Sequence[Any],
+    positive: Any,
+    *columns: str,
 ) -> ScoredModel:
+    """A model whose scores come in the order of ``classes``, those of the base model."""
     inputs = scorer.input_columns or tuple(feature_columns or ())
     if not inputs:
         raise InvalidInputError(
@@ -177,14 +98,19 @@ def _scored(
     def score(frame: Any) -> tuple[Floats, ...]:
         if scorer.kind == "calibrated":
             both = scorer.calibrated(frame)
-            return _floats(both["base"]), _floats(both["calibrated"])
-        return (_positive(scorer.unchecked_scores(frame), scorer.classes, positive),)
+            kinds = ("base", "calibrated")
+            names = [kind if positive is not None else [f"{kind}_{one}" for one in classes] for kind in kinds]
+            return _floats(both[names[0]]), _floats(both[names[1]])
+        return (_in_order(scorer.unchecked_scores(frame), scorer.classes, classes, positive),)
 
     return ScoredModel(resolved, scorer, inputs, columns, score)
 
 
-def _positive(scores: Floats, classes: Sequence[Any], positive: Any) -> Floats:
-    """Score of the positive class; range and gaps are checked over all frames, so that they are counted once."""
+def _in_order(scores: Floats, own: Sequence[Any], classes: Sequence[Any], positive: Any) -> Floats:
+    """Score of the positive class (n,), or of every class (n, K) in the order of ``classes``, from a model's own order.
+
+    Range and gaps are checked over all frames, so that they are counted once.
+    """
     if scores.ndim == 1:
         return scores
     sums = scores.sum(axis=1)
@@ -195,7 +121,9 @@ def _positive(scores: Floats, classes: Sequence[Any], positive: Any) -> Floats:
             f"{len(off)} of {len(sums)} rows do not, first {scores[off[0]].tolist()}; "
             "log a model that gives probabilities"
         )
-    return np.ascontiguousarray(scores[:, list(classes).index(positive)])
+    if positive is None:
+        return np.ascontiguousarray(scores[:, [list(own).index(one) for one in classes]])
+    return np.ascontiguousarray(scores[:, list(own).index(positive)])
 
 
 def _floats(values: Any) -> Floats:

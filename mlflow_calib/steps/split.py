@@ -22,6 +22,9 @@ from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.partition_rows import Partitioned, partition
 from mlflow_calib.steps.taken_predictions import take_predictions
 
+#: Classes that a note names.
+_SHOWN = 10
+
 
 def split(
     predictions: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str],
@@ -58,7 +61,7 @@ def split(
     Raises
     ------
     DataError
-        A partition is empty, recalibration rows are of one class, or evaluation rows are recalibration or training
+        A partition is empty, recalibration rows are all of one class, or evaluation rows are recalibration or training
         rows too (with the count).
     InvalidInputError
         The split is wrong or does not fit the predictions.
@@ -70,16 +73,16 @@ def split(
     _refuse_empty(rows, taken.manifest, plan, periods)
     with written_folder(output_uri, PartitionsManifest.SCHEMA) as folder:
         files = {
-            role: write_partition(folder, role, table, taken.manifest.positive_class)
+            role: write_partition(folder, role, table, taken.manifest.classes, taken.manifest.positive_class)
             for role, table in ((RECALIBRATION, rows.recalibration), (EVALUATION, rows.evaluation))
         }
-        notes = _one_class_notes(files)
+        notes = _class_notes(files, taken.manifest.classes)
         facts = {
             **taken.shared_facts(),
             "split": _split_record(plan, periods, as_of),
             "n_dropped": rows.n_dropped,
             "overlap": _overlap(rows, taken.manifest, plan, base_training_uri),
-            "recalibration_keys": _recalibration_keys(files[RECALIBRATION], output_uri),
+            "recalibration_keys": _recalibration_keys(files[RECALIBRATION], taken.manifest, output_uri),
             "predictions": taken.record(),
             "notes": notes,
         }
@@ -122,15 +125,22 @@ def _refuse_empty(
         raise_problems(problems, DataError)
 
 
-def _one_class_notes(files: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What to note of evaluation data of one class; recalibration data of one class is refused."""
-    alone = {role: file["positives"] for role, file in files.items() if file["positives"] in (0, file["n"])}
-    if RECALIBRATION in alone:
-        raise DataError(
-            f"recalibration data must hold both classes, and all {files[RECALIBRATION]['n']} rows are "
-            f"{'positive' if alone[RECALIBRATION] else 'negative'}; widen the recalibration period or give more rows"
-        )
-    return [f"{role} data holds one class: {alone[role]} positives of {files[role]['n']} rows" for role in alone]
+def _class_notes(files: Mapping[str, Mapping[str, Any]], classes: Sequence[Any]) -> list[str]:
+    """What to note of data that miss classes; recalibration data of one class alone are refused."""
+    notes = []
+    for role, file in files.items():
+        held = [one for one, count in zip(classes, file["class_counts"], strict=True) if count]
+        absent = [one for one in classes if one not in held]
+        if role == RECALIBRATION and len(held) < 2:
+            raise DataError(
+                f"recalibration data must hold {'both' if len(classes) == 2 else 'several'} classes, and all "
+                f"{file['n']} rows are of class {held[0]!r}; widen the recalibration period or give more rows"
+            )
+        if absent:
+            shown = ", ".join(map(repr, absent[:_SHOWN])) + (" and more" if len(absent) > _SHOWN else "")
+            alone = "one class" if len(held) == 1 else f"{len(held)} of {len(classes)} classes"
+            notes.append(f"{role} data holds {alone} in {file['n']} rows, and no row of {shown}")
+    return notes
 
 
 def _overlap(
@@ -170,9 +180,10 @@ def _sorted_hashes(rows: Any) -> KeyHashes:
     return np.sort(np.asarray(rows[KEY_HASH].to_numpy(), dtype=np.uint64))
 
 
-def _recalibration_keys(file: Mapping[str, Any], output_uri: str) -> dict[str, Any]:
-    uri = absolute_uri(join_uri(output_uri, file["path"]))
-    return {"uri": uri, "sha256": file["key_hashes_sha256"], "n": file["n"]}
+def _recalibration_keys(file: Mapping[str, Any], manifest: PredictionsManifest, output_uri: str) -> dict[str, Any]:
+    """Where the keys stand, and what they are of: hashes of other columns or kinds never meet."""
+    uri, kinds = absolute_uri(join_uri(output_uri, file["path"])), dict(manifest.key_kinds)
+    return {"uri": uri, "sha256": file["key_hashes_sha256"], "n": file["n"], "key_kinds": kinds}
 
 
 def _split_record(

@@ -12,7 +12,7 @@ from mlflow_calib.steps.hand_over import take
 
 #: What two manifests must agree on: names of fields, and within models the parts that decide.
 _AGREED = ("key_columns", "key_kinds", "label_column", "group_column", "time_column", "slice_columns")
-_AGREED_MODEL = ("classes", "positive_class", "score_column")
+_AGREED_MODEL = ("classes", "positive_class", "score_columns")
 _ROLES = ("recalibration", "evaluation")
 _COUNTS = ("n_read", "n_outside_periods", "n_unlabelled_dropped", "n_clipped")
 

@@ -115,7 +115,7 @@ class _DrawnTerms(BoundTerms):
 
 
 def group_terms_of_draws(counts: Any, positives: Any, u: Any) -> BoundTerms:
-    """The form of CONTRACTS.md on tables of shape (draws, G, B); every bin of every draw holds at least 2 rows."""
+    """The form of ``group_terms`` on tables of shape (draws, G, B); every bin of every draw holds at least 2 rows."""
     n_j, k_j = counts.sum(axis=1), positives.sum(axis=1)
     n, means = n_j.sum(axis=1), k_j / n_j
     sizes = counts.sum(axis=2)

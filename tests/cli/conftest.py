@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 
 def _steps_conftest() -> ModuleType:
     name = "mlflow_calib_steps_conftest"
@@ -23,3 +25,9 @@ def _steps_conftest() -> ModuleType:
 _steps = _steps_conftest()
 games, session_world, session_judged = _steps.games, _steps.session_world, _steps.session_judged
 empty_cwd, world, judged = _steps.empty_cwd, _steps.world, _steps.judged
+
+
+@pytest.fixture(scope="session")
+def steps_helpers() -> ModuleType:
+    """The functions that the fixtures are made of."""
+    return _steps

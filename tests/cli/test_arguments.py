@@ -152,6 +152,12 @@ def test_summary_lines_figures_up() -> None:
     ]
 
 
+def test_a_squared_limit_is_said_as_such() -> None:
+    result = {"status": "pass", "reason": "passed", "calibration_error": 0.0004, "limit": 0.0025, "squared": True}
+    assert summary("gate", result).splitlines()[1] == "  squared calibration error  0.0004"
+    assert "calibration error (root)" in summary("gate", {**result, "squared": False})
+
+
 def test_splitting_without_saying_how_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["split", "predictions/manifest.json", "--output", "o"]) == 2
     error = capsys.readouterr().err

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from mlflow_calib.cli import main
@@ -138,6 +139,29 @@ def test_a_dry_run_moves_nothing_and_says_what_enforce_would_have_done(
         "alias champion of games does not move to version 2 "
         "(dry-run: the alias stays; enforce would have refused (verdict: fail))"
     )
+
+
+def test_the_champion_is_evaluated_by_its_alias(
+    judged: Any, games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On rows that nobody has seen; the candidate said twice, or not at all, is wrong use."""
+    server = ("--tracking-uri", judged.world.server.tracking_uri)
+    judged.world.client.set_registered_model_alias("games", "champion", "2")
+    frame = pd.read_parquet(games)
+    frame.assign(row=frame["row"] + 1_000_000).to_parquet(tmp_path / "newer.parquet", index=False)
+    where = ("--data", str(tmp_path / "newer.parquet"), "--output", str(tmp_path / "predictions"))
+    assert main(["score", "models:/games/1", *where, "--key", "row", "--label", "label", "--json", *server]) == 0
+    scored = told(json.loads(capsys.readouterr().out), tmp_path, "scored")
+    assert main(["split", scored, "--how", "hash", "--output", str(tmp_path / "split"), "--json", *server]) == 0
+    partitions = told(json.loads(capsys.readouterr().out), tmp_path, "split")
+    champion = ("--candidate", "models:/games@champion")
+    assert main(["evaluate", partitions, *champion, "--json", *server]) == 0
+    handed = json.loads(capsys.readouterr().out)
+    assert (handed["role"], handed["model_uri"]) == ("champion", "models:/games/2")
+    assert main(["gate", told(handed, tmp_path, "evidence"), "--json", *server]) in (0, 1, 3)
+    assert main(["evaluate", partitions, *server]) == 2
+    assert main(["evaluate", partitions, "models:/games/2", *champion, *server]) == 2
+    assert capsys.readouterr().err.count("the candidate must be said once") == 2
 
 
 def test_a_store_that_does_not_exist_is_wrong_use(

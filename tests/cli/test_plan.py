@@ -57,12 +57,12 @@ def test_what_cannot_be_shown_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--limit", "0.05", "--true-error", "0.06"], "limit_root must be a positive number above true_error"),
-        (["--limit", "0.05", "--confidence-level", "95"], "confidence_level must lie in [0.5, 1), got 95"),
-        (["--limit", "0.05", "--n-bins", "0"], "n_bins must be an integer from 1 to 1000, got 0"),
-        (["--limit", "0.05", "--rows", "3"], "n must be at least one row a bin, 10, got 3"),
-        (["--limit", "0.05", "--rates", "0.1,0.2"], "rates must be 10 numbers in [0, 1]"),
-        (["--limit", "2"], "above true_error >= 0, and at most 1, got 2.0"),
+        (["--limit", "0.05", "--true-error", "0.06"], "--limit must be a positive number above --true-error"),
+        (["--limit", "0.05", "--confidence-level", "95"], "--confidence-level must lie in [0.5, 1), got 95"),
+        (["--limit", "0.05", "--n-bins", "0"], "--n-bins must be an integer from 1 to 1000, got 0"),
+        (["--limit", "0.05", "--rows", "3"], "--rows must be at least one row a bin, 10, got 3"),
+        (["--limit", "0.05", "--rates", "0.1,0.2"], "--rates must be 10 numbers in [0, 1]"),
+        (["--limit", "2"], "at most 1, got 2.0"),
     ],
 )
 def test_wrong_use_is_2_with_one_line(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +74,9 @@ def test_wrong_use_is_2_with_one_line(options: list[str], said: str, capsys: pyt
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [[], ["--limit", "five"], ["--limit", "0.05", "--rates", "a,b"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--limit", "five"], ["--limit", "2"], ["--limit", "0"], ["--limit", "0.05", "--rates", "a,b"]]
+)
 def test_options_that_do_not_parse_are_2(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["plan", *options])

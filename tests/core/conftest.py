@@ -12,6 +12,8 @@ import pytest
 
 from mlflow_calib.core.bin_statistics import BinStatistics
 from mlflow_calib.core.evidence import estimate_entry, evidence_record
+from mlflow_calib.core.jackknife import N_BLOCKS, JackknifeSums, jackknife_difference
+from mlflow_calib.core.log_losses import LossSums, PairedLossSums, row_log_losses
 from mlflow_calib.core.paired import PairedSums
 
 EVALUATED_AT = datetime(2013, 8, 1, 6, 0, tzinfo=timezone.utc)
@@ -60,14 +62,26 @@ def _record(
 
     def entry(values: Any, **options: Any) -> dict[str, Any]:
         sums = BinStatistics.from_rows(values[index], outcomes, index, 10, values=values, groups=groups)
-        return estimate_entry(sums.finish(), sums.mse, **options)
+        log_loss = LossSums.from_rows(row_log_losses(values[index], outcomes)).mean
+        return estimate_entry(sums.finish(), sums.mse, log_loss=log_loss, **options)
 
-    def losses(values: Any) -> Any:
+    def jackknife(values: Any) -> JackknifeSums:
+        blocks = np.arange(n) % N_BLOCKS if groups is None else groups
+        return JackknifeSums.from_rows(values[index], outcomes, index, 10, blocks, values=values)
+
+    def squares(values: Any) -> Any:
         return (values[index] - outcomes) ** 2
+
+    def logs(values: Any) -> Any:
+        return row_log_losses(values[index], outcomes)
 
     compared = champion is not None and champion["version"] is not None
     from_below = compared and champion is not None and champion["kind"] == "raw"
-    over_champion = PairedSums.from_rows(losses(VALUES), losses(champion_values), groups).finish()
+    over = {
+        "mse": PairedSums.from_rows(squares(VALUES), squares(champion_values), groups).finish(),
+        "log_loss": PairedLossSums.from_rows(logs(VALUES), logs(champion_values), groups).finish(),
+        "calibration_error": jackknife_difference(jackknife(VALUES), jackknife(champion_values), n_groups=n_groups),
+    }
     return evidence_record(
         candidate=CANDIDATE,
         champion=champion,
@@ -89,8 +103,8 @@ def _record(
             "champion": entry(champion_values, lower_bound_of_calibration_error=from_below) if compared else None,
         },
         comparisons={
-            "mse_increase_over_champion": over_champion if compared else None,
-            "mse_increase_over_base": over_champion,
+            **{f"{name}_increase_over_champion": one if compared else None for name, one in over.items()},
+            **{f"{name}_increase_over_base": one for name, one in over.items()},
         },
         recalibration_overlap=0,
         base_training_overlap=0,

@@ -80,7 +80,7 @@ def test_a_biased_square_lies_far_from_the_truth():
 
 @pytest.mark.parametrize("name", ["30 equal groups, calibrated", "30 equal groups, off by up to .1"])
 def test_mean_of_the_square_by_group_is_the_truth_for_equal_groups(name):
-    """T_G of CONTRACTS.md; by row it would be too high."""
+    """T_G, the centre by group; by row it would be too high."""
     population = GROUPS[name]
     rng, by_group, by_row = np.random.default_rng([22, len(name)]), [], []
     for size in chunks(20_000, 1_000):

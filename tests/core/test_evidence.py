@@ -85,6 +85,7 @@ STATISTICS = f"{CANDIDATE}.statistics"
         ("champion.model_id", "m-2", "another model version than the candidate"),
         ("champion.n_evaluation_rows_in_its_recalibration_data", 5, "must count the same shared rows"),
         ("champion.version", None, "estimates.champion must be null where the champion has no version"),
+        ("champion.version", None, "champion.version must be there beside model_uri, model_id, digest, kind, n_eval"),
         ("champion", None, "estimates.champion must be null where the champion was not looked up"),
         ("data.n", 5999, f"{CANDIDATE}.n must be data.n = 5999"),
         ("data.n", 0, "data.n must be a whole number of at least 1"),
@@ -164,6 +165,37 @@ def test_the_builder_refuses_a_model_compared_with_itself(evidence_of: Build) ->
             mlflow_calib_version="0.1.0",
             run_id=None,
         )
+
+
+RANKED = {"accuracy": 0.8, "auc": 0.9, "tied_pairs": None}
+
+
+@pytest.mark.parametrize(
+    ("ranking", "message"),
+    [
+        (None, None),
+        ({**dict.fromkeys(("candidate", "base", "rival", "champion"), RANKED)}, None),
+        ({**dict.fromkeys(("candidate", "base", "rival"), RANKED)}, "ranking.champion is missing"),
+        ([RANKED], "ranking must be a table"),
+        (
+            {**dict.fromkeys(("candidate", "base", "rival"), RANKED), "champion": None},
+            "ranking.champion must be there as estimates.champion is, got None",
+        ),
+        (
+            {**dict.fromkeys(("base", "rival", "champion"), RANKED), "candidate": {**RANKED, "auc": 1.5}},
+            "ranking.candidate.auc must be a number from 0 to 1 or null, got 1.5",
+        ),
+    ],
+)
+def test_ranking_figures_are_optional_and_checked(evidence_of: Build, ranking: Any, message: str | None) -> None:
+    problems = check_evidence({**evidence_of(), "ranking": ranking})
+    assert problems == [] if message is None else message in problems[0], problems
+
+
+def test_a_record_without_ranking_is_whole(evidence_of: Build) -> None:
+    record = evidence_of()
+    del record["ranking"]
+    assert check_evidence(record) == []
 
 
 def test_other_comparisons_are_kept_and_checked(evidence_of: Build) -> None:

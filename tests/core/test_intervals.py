@@ -64,7 +64,7 @@ def root_of_quadratic(squared: float, v0: float, c: float, z: float, side: int) 
 
 
 def hand_terms(s: ErrorStatistics) -> tuple[float, float, float, float]:
-    """T, v0, c and nu of DESIGN.md point 8, in loops."""
+    """T, v0, c and nu by their definitions, in loops."""
     n = sum(s.counts)
     fourth = second = slope = 0.0
     for n_j, k_j, u_j in zip(s.counts, s.positives, s.outputs, strict=True):
@@ -146,7 +146,7 @@ def test_bounds_widen_with_the_level_and_hold_the_estimate():
 
 
 def test_noise_floor_of_uniform_scores():
-    """DESIGN.md point 9: about .055 at n = 1,000 and .017 at n = 10,000."""
+    """About .055 at n = 1,000 and .017 at n = 10,000."""
     u = (np.arange(10) + 0.5) / 10
     for rows, expected in ((100, 0.055), (1_000, 0.017)):
         s = ErrorStatistics([rows] * 10, np.rint(rows * u).astype(int), u)

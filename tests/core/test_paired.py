@@ -24,12 +24,14 @@ def test_rows_by_hand_and_by_scipy():
 
 
 def test_groups_by_hand():
-    """Differences 1, 2 | 3 | 6 of three groups: mean 3, group sums about it (3 - 6), 0, 3."""
+    """Differences 1, 2 | 3 | 6 of three groups: mean 3, group sums about it (3 - 6), 0, 3; H = 16 / (4 + 1 + 1)."""
     found = PairedSums.from_rows([1, 2, 3, 6], [0, 0, 0, 0], groups=["a", "a", "b", "c"]).finish()
     assert found.mean == 3.0
-    assert found.standard_error == pytest.approx(math.sqrt(3 / 2 * ((-3) ** 2 + 0**2 + 3**2)) / 4)
-    assert (found.degrees_of_freedom, found.n_groups) == (2, 3)
-    assert found.upper_bound(0.95) == pytest.approx(3 + stats.t.ppf(0.95, 2) * found.standard_error)
+    effective = 16 / 6
+    factor = effective / (effective - 1)
+    assert found.standard_error == pytest.approx(math.sqrt(factor * ((-3) ** 2 + 0**2 + 3**2)) / 4)
+    assert (found.degrees_of_freedom, found.n_groups) == (pytest.approx(effective - 1), 3)
+    assert found.upper_bound(0.95) == pytest.approx(3 + stats.t.ppf(0.95, effective - 1) * found.standard_error)
 
 
 def test_groups_of_one_row_are_rows():

@@ -267,7 +267,7 @@ def test_bootstrap_draws_are_those_of_resampled_rows():
 
 
 def test_percentiles_of_a_plugin_are_no_bound():
-    """DESIGN.md point 8: 2.6 times too high at B = 100 and n = 2,000; the standard deviation of T is not."""
+    """2.6 times too high at B = 100 and n = 2,000; the standard deviation of T is not."""
     rng, u = np.random.default_rng(20), (np.arange(100) + 0.5) / 100
     counts = rng.multinomial(2_000, np.full(100, 0.01))
     from mlflow_calib.core.intervals import ErrorStatistics

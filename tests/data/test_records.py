@@ -89,6 +89,36 @@ def test_other_policies_are_refused(name: str, text: str, tmp_path: Path) -> Non
         records.read_policy_document(tmp_path / name)
 
 
+def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
+    """As editors of Windows write them."""
+    (tmp_path / "p.toml").write_bytes(b'\xef\xbb\xbfmode = "off"\r\n')
+    (tmp_path / "p.json").write_bytes(b'\xef\xbb\xbf{"mode":\r\n"off"}')
+    for name in ("p.toml", "p.json"):
+        assert records.read_policy_document(tmp_path / name) == {"mode": "off"}
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.toml"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mode": "enforce", "mode": "off"}', "'mode' stands twice in one table"),
+        ('{"requirements": {"n_evaluation": {"limit": 9, "limit": 1}}}', "'limit' stands twice"),
+        ('{"mode": ' + "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_policy_that_says_two_things_or_too_many(name: str, text: str, said: str, tmp_path: Path) -> None:
+    """Of a name that stands twice Python takes the last: the first mode would be gone without a word."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=said):
+        records.read_policy_document(tmp_path / name)
+
+
+def test_toml_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(DataError, match="nested too deeply"):
+        records.read_policy_document(tmp_path / "p.toml")
+
+
 def test_an_unknown_scheme_says_so() -> None:
     with pytest.raises(DataError, match=r"nowhere://x cannot be opened"):
         records.read_text("nowhere://x")

@@ -72,6 +72,13 @@ def test_read_back(method: str, given: Any, meant: Any) -> None:
     assert type(found) is type(expected)
 
 
+def test_a_policy_that_names_its_mode_twice_stays_the_text_it_is() -> None:
+    """The step refuses it by name; read as a mapping, the first of the two would be gone."""
+    given = '{"mode": "enforce", "mode": "off"}'
+    assert reader(given).document("field") == given
+    assert reader("[" * 9_000).document("field") == "[" * 9_000
+
+
 @pytest.mark.parametrize(
     ("method", "given", "words"),
     [

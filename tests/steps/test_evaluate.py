@@ -14,20 +14,24 @@ from typing import Any
 import mlflow
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import accuracy_score, roc_auc_score
 
 import mlflow_calib as mc
 from mlflow_calib.core.binning import uniform_mass
 from mlflow_calib.core.evidence import check_evidence
+from mlflow_calib.core.ranking import tied_pairs
 from mlflow_calib.data.paths import local_path
 from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
 from mlflow_calib.flavor.records import log_record, read_record, read_record_text
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps import evaluate, fit, gate, promote, score, split
-from mlflow_calib.steps.contenders import Batch, add_up, base_model, calibrated
+from mlflow_calib.steps.contenders import Batch, base_model, calibrated
 from mlflow_calib.steps.evaluation_rows import DataDigest
+from mlflow_calib.steps.evaluation_sums import add_up
 
 
 def rows_of(judged: Any, role: str = "evaluation") -> pd.DataFrame:
@@ -119,6 +123,42 @@ def test_metrics_stand_on_the_logged_model_and_are_finite(judged: Any, record: A
     assert set(run.data.metrics) == set(metrics)
 
 
+def test_auc_before_and_after_is_logged_and_ties_are_named(judged: Any, record: Any) -> None:
+    """N16: the bins tie rows that were apart. Base model and champion are one model here."""
+    rows, calibrator = rows_of(judged), calibrator_of(judged)
+    y, found = rows["label"].to_numpy(), record["ranking"]
+    outputs = {"candidate": calibrator.predict(rows["score_1"]), "base": rows["score_1"].to_numpy()}
+    logged = judged.world.client.get_logged_model(judged.candidate["model_id"])
+    metrics = {metric.key: metric.value for metric in logged.metrics}
+    for (name, own), prefix in zip(outputs.items(), ("", "base_"), strict=True):
+        assert found[name]["accuracy"] == accuracy_score(y, own > 0.5)
+        assert found[name]["auc"] == pytest.approx(roc_auc_score(y, own), abs=1e-12)
+        assert found[name]["tied_pairs"] == pytest.approx(tied_pairs(own, y), abs=1e-12)
+        assert {f"{prefix}{key}": value for key, value in found[name].items()}.items() <= metrics.items()
+    assert found["candidate"]["tied_pairs"] > 0.05 > found["base"]["tied_pairs"]
+    assert found["champion"] == found["base"]
+
+
+def test_one_outcome_alone_has_no_auc(judged: Any, tmp_path: Path) -> None:
+    """Nothing to rank: null in the record, no metric, and never 0 or NaN."""
+    folder = tmp_path / "copy"
+    shutil.copytree(Path(judged.world.partitions["uri"].removeprefix("file://")).parent, folder)
+    rows = pq.read_table(folder / "evaluation.parquet")
+    pq.write_table(rows.filter(pc.equal(rows["label"], 1)), folder / "evaluation.parquet")
+    document = json.loads((folder / "manifest.json").read_text())
+    own = {"sha256": sha256_of_file(str(folder / "evaluation.parquet")), "n": pc.sum(rows["label"]).as_py()}
+    document["files"]["evaluation"] |= {**own, "positives": own["n"]}
+    (folder / "manifest.json").write_text(json.dumps(document))
+    run = judged.world.client.get_run(judged.candidate["run_id"])
+    evidence = evaluate(str(folder / "manifest.json"), judged.candidate, server=judged.world.server)
+    found = read_record(judged.world.server, evidence["uri"])["ranking"]["candidate"]
+    p = calibrator_of(judged).predict(rows.filter(pc.equal(rows["label"], 1))["score_1"].to_numpy())
+    assert found == {"accuracy": np.mean(p > 0.5), "auc": None, "tied_pairs": None}
+    again = judged.world.client.get_run(judged.candidate["run_id"]).data.metrics
+    assert again["accuracy"] == found["accuracy"] != run.data.metrics["accuracy"]
+    assert again["auc"] == run.data.metrics["auc"], "of the evaluation before"
+
+
 def test_figure_and_tags_stand_beside_the_evidence(judged: Any) -> None:
     client = judged.world.client
     (figure,) = client.list_artifacts(judged.candidate["run_id"], "figures")
@@ -170,13 +210,15 @@ def test_run_tags_stand_on_the_run(judged: Any) -> None:
     assert found["mlflow_calib.model"] == "games", "what the fit has set stays"
 
 
-def test_other_partitions_than_those_of_the_fit_are_refused(
+def test_other_partitions_with_rows_of_the_fit_are_refused_with_their_number(
     judged: Any, games: Path, tmp_path: Path, steps_helpers: Any
 ) -> None:
-    """N19: evaluation rows of another split may be recalibration rows of this candidate."""
+    """N19: evaluation rows of another split are recalibration rows of this candidate; one would do."""
     how = {"how": "hash", "evaluation_fraction": 0.5, "seed": 1}
     others = steps_helpers.scored_and_split(judged.world.server, games, tmp_path, how)
-    with pytest.raises(EvidenceError, match="must be evaluated on the partitions it was fitted on"):
+    learnt, asked = rows_of(judged, "recalibration"), pq.read_table(tmp_path / "partitions/evaluation.parquet")
+    shared = len({*learnt["row"]} & {*asked["row"].to_pylist()})
+    with pytest.raises(EvidenceError, match=f"was recalibrated on {shared} of the {len(asked)} evaluation rows"):
         evaluate(others, judged.candidate, server=judged.world.server)
 
 
@@ -432,6 +474,8 @@ def test_sums_and_digest_do_not_depend_on_the_batches() -> None:
         assert first.counts.tolist() == second.counts.tolist()
         assert first.positives.tolist() == second.positives.tolist()
         assert np.allclose(first.group_moments.M, second.group_moments.M, rtol=1e-12, atol=1e-12)
-    first, second = (sums.comparisons["mse_increase_over_base"].finish() for sums in (whole, parts))
-    assert first.mean == pytest.approx(second.mean, abs=1e-15)
-    assert first.standard_error == pytest.approx(second.standard_error, rel=1e-12)
+    for comparison, first in whole.comparisons(40).items():
+        second = parts.comparisons(40)[comparison]
+        assert first.mean == pytest.approx(second.mean, abs=1e-14)
+        assert first.standard_error == pytest.approx(second.standard_error, rel=1e-10)
+    assert len(whole.comparisons(40)) == 3

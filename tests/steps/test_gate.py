@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlflow_calib.core.verdict import Verdict
-from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError
+from mlflow_calib.errors import DataError, EvidenceError, InvalidInputError, ModelError, PromotionRefusedError
 from mlflow_calib.flavor.records import log_record, read_record
-from mlflow_calib.steps import evaluate, fit, gate
-from mlflow_calib.steps.gate import _shortened
+from mlflow_calib.steps import evaluate, fit, gate, promote
+from mlflow_calib.steps.hand_over import shortened
 
 PASSING = {"requirements": {"calibration_error_upper_bound": {"limit": 0.10}}}
 UNDECIDED = {"requirements": {"calibration_error_upper_bound": {"limit": 0.015}}}
@@ -283,7 +284,24 @@ def test_many_verdicts_keep_within_what_mlflow_stores(judged: Any) -> None:
 
 @pytest.mark.parametrize("letter", ["a", "ж", "😀"])
 def test_a_reason_fits_the_hand_over_in_any_alphabet(letter: str) -> None:
-    assert _shortened(letter * 10) == letter * 10
-    shortened = _shortened(letter * 1000)
-    assert len(json.dumps(shortened)) <= 300
-    assert shortened.endswith(f"{letter}...")
+    assert shortened(letter * 10) == letter * 10
+    cut = shortened(letter * 1000)
+    assert len(json.dumps(cut)) <= 300
+    assert cut.endswith(f"{letter}...")
+
+
+def test_the_champion_alone_is_judged_and_nothing_of_its_promotion_changes(judged: Any) -> None:
+    """An evaluate-only run of who serves: a verdict beside that evidence, under tags of its own."""
+    world = judged.world
+    promote(judged.candidate, gate(judged.evidence, policy=PASSING, server=world.server), server=world.server)
+    before = {name: text for name, text in world.tags("2").items() if ".champion." not in name}
+    alone = evaluate(world.partitions, "models:/games@champion", server=world.server)
+    verdict = gate(alone, policy=UNDECIDED, server=world.server)
+    assert (verdict["status"], verdict["blocks"]) == ("inconclusive", True)
+    assert re.fullmatch(r"runs:/\w+/mlflow_calib/champion/\w+/verdict\.json", verdict["uri"])
+    assert verdict["uri"].rpartition("/")[0] == alone["uri"].rpartition("/")[0]
+    after = world.tags("2")
+    assert {name: text for name, text in after.items() if ".champion." not in name} == before
+    assert after["mlflow_calib.champion.gate.status"] == "inconclusive"
+    with pytest.raises(PromotionRefusedError, match="is on the champion alone, and promotes nothing"):
+        promote("models:/games/2", verdict, server=world.server)

@@ -231,7 +231,7 @@ def test_the_alias_never_moves_where_the_record_cannot_be_written(
     def full(*_: object, **__: object) -> Any:
         raise OSError("no space left on the artifact store")
 
-    monkeypatch.setattr(sys.modules[promote.__module__], "log_record", full)
+    monkeypatch.setattr(sys.modules["mlflow_calib.steps.asked"], "log_record", full)
     with pytest.raises(OSError, match="no space left"):
         promote(judged.candidate, passed, server=judged.world.server)
     assert judged.world.champion() == "1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ import mlflow_calib as mc
 from mlflow_calib.data.keys import key_hashes
 from mlflow_calib.data.predictions import PredictionsManifest, read_predictions
 from mlflow_calib.data.row_problems import RowProblems, check_scores
-from mlflow_calib.errors import DataError, InvalidInputError, ModelError
+from mlflow_calib.errors import CalibrationWarning, DataError, InvalidInputError, ModelError
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps import score
+from mlflow_calib.steps.score_classes import require_distinct_words
 
 COLUMNS: dict[str, Any] = {"key_columns": ["game"], "label_column": "label"}
 
@@ -105,7 +107,7 @@ def test_scores_stand_beside_keys_labels_and_columns(server: MlflowServer, tmp_p
     np.testing.assert_array_equal(rows["key_hash"], key_hashes(frame, ["game"]))
     for name, source in {"game": "game", "label": "label", "time": "day", "group": "day", "court": "court"}.items():
         assert rows[name].tolist() == frame[source].tolist()
-    assert (manifest.classes, manifest.positive_class, manifest.score_column) == ([0, 1], 1, "score_1")
+    assert (manifest.classes, manifest.positive_class, manifest.score_columns) == ([0, 1], 1, ["score_1"])
     assert manifest.base_model["version"] == "2"
     assert manifest.base_model["digest"].startswith("sha256:")
     assert manifest.source["n_read"] == manifest.files["data"]["n"] == 1000
@@ -132,8 +134,28 @@ def test_a_raw_champion_is_scored_as_a_base_model(server: MlflowServer, tmp_path
     np.testing.assert_array_equal(rows["champion_score_1"], classifier(0.1).predict_proba(frame[["a", "b"]])[:, 1])
     assert (rows["champion_score_1"] != rows["score_1"]).any()
     assert (manifest.champion["kind"], manifest.champion["version"], manifest.champion["alias"]) == ("raw", "2", "live")
-    assert manifest.champion["output_column"] == manifest.champion["score_column"] == "champion_score_1"
+    assert manifest.champion["output_columns"] == manifest.champion["score_columns"] == ["champion_score_1"]
     assert result["champion_version"] == "2"
+
+
+@pytest.mark.parametrize("where", ["a folder", "a logged model"])
+def test_a_champion_without_version_is_refused(server: MlflowServer, tmp_path: Path, where: str) -> None:
+    """Its manifest would read as one of a first day, and what it was compared with could not be set back."""
+    data, base = table(tmp_path, games(50)), local_model(tmp_path, classifier())
+    with connected(server) as client:
+        logged = client.get_model_version("games-base", "2").source
+    champion = base if where == "a folder" else logged
+    assert where == "a folder" or champion.startswith("models:/m-")
+    message = f"champion must be a version or an alias of a registered model.* got {champion}, which has no version"
+    with pytest.raises(InvalidInputError, match=message):
+        score(base, str(tmp_path / "out"), data_uri=data, server=server, champion=champion, **COLUMNS)
+    nothing_beside(tmp_path, "games.parquet", "model")
+    manifest, _ = read(score(base, str(tmp_path / "out"), data_uri=data, server=server, **COLUMNS))
+    forged = manifest.to_dict() | {"champion": {"alias": None, "name": None, "version": None, "uri": champion}}
+    with pytest.raises(
+        DataError, match=r"champion\.version must name the registered version that was scored, got None"
+    ):
+        PredictionsManifest.from_dict(forged)
 
 
 def test_the_base_model_as_champion_is_not_run_twice(
@@ -288,7 +310,7 @@ def test_labels_in_the_models_own_words_need_a_positive_class(tmp_path: Path) ->
     manifest, rows = read(score(model, str(tmp_path / "out"), positive_class="lost", **arguments))
     expected = classifier(labels=words).predict_proba(frame[["a", "b"]])[:, 0]
     np.testing.assert_array_equal(rows["score_lost"], expected)
-    assert (manifest.positive_class, manifest.score_column) == ("lost", "score_lost")
+    assert (manifest.positive_class, manifest.score_columns) == ("lost", ["score_lost"])
     with pytest.raises(DataError, match=r"classes of the model, \['lost', 'won'\].*unknown to it: .*1 \("):
         score(model, str(tmp_path / "no"), data_uri=table(tmp_path, frame), positive_class="won", **COLUMNS)
 
@@ -299,10 +321,77 @@ def test_a_class_of_another_type_is_named(tmp_path: Path) -> None:
         score(model, str(tmp_path / "out"), data_uri=table(tmp_path, games(5)), positive_class="1", **COLUMNS)
 
 
-def test_more_than_two_classes_come_later(tmp_path: Path) -> None:
+def three_words(column: pd.Series) -> Any:
+    return np.where(np.arange(len(column)) % 3 == 2, "tie", np.where(column == 1, "won", "lost"))
+
+
+def test_every_one_of_three_classes_gets_its_own_scores(tmp_path: Path) -> None:
+    """Columns in the model's order and words; no class is the positive one."""
+    model, frame = local_model(tmp_path, classifier(labels=three_words)), games(60)
+    frame["label"] = three_words(frame["label"])
+    arguments = {"data_uri": table(tmp_path, frame), **COLUMNS}
+    manifest, rows = read(score(model, str(tmp_path / "out"), **arguments))
+    columns = ["score_lost", "score_tie", "score_won"]
+    assert (manifest.classes, manifest.positive_class) == (["lost", "tie", "won"], None)
+    assert manifest.score_columns == columns
+    np.testing.assert_array_equal(rows[columns], classifier(labels=three_words).predict_proba(frame[["a", "b"]]))
+    with pytest.raises(InvalidInputError, match="positive_class belongs to a model of two classes, and this one has 3"):
+        score(model, str(tmp_path / "out"), positive_class="won", **arguments)
+
+
+def test_a_champion_in_another_order_of_classes_is_put_into_the_base_models(
+    server: MlflowServer, tmp_path: Path
+) -> None:
+    """Order is the model's own affair; a column is the class that its name says."""
+    frame = games(300)
+    frame["label"] = three_words(frame["label"])
+    base = classifier(labels=three_words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator = mc.fit_calibrator(
+            base.predict_proba(frame[["a", "b"]])[:, [2, 0, 1]],
+            frame["label"],
+            classes=["won", "lost", "tie"],
+            reduction="marginal",
+            n_bins=3,
+        )
+    model = local_model(tmp_path, base)
+    with connected(server):
+        mc.log_model(model, calibrator, name="calibrated", registered_model_name="words")
+    result = score(
+        model, str(tmp_path / "out"), data_uri=table(tmp_path, frame), server=server, champion="models:/words/1",
+        **COLUMNS,
+    )  # fmt: skip
+    manifest, rows = read(result)
+    names = ["lost", "tie", "won"]
+    assert manifest.champion["score_columns"] == [f"champion_score_{name}" for name in names]
+    assert manifest.champion["output_columns"] == [f"champion_output_{name}" for name in names]
+    for name in names:
+        np.testing.assert_array_equal(rows[f"champion_score_{name}"], rows[f"score_{name}"])
+    outputs = pd.DataFrame(calibrator.predict(rows[["score_won", "score_lost", "score_tie"]].to_numpy()))
+    outputs.columns = ["won", "lost", "tie"]
+    for name in names:
+        assert rows[f"champion_output_{name}"].tolist() == outputs[name].tolist()
+
+
+def test_classes_that_look_alike_are_refused(tmp_path: Path) -> None:
+    """1 and "1" would share the column score_1."""
+    mixed = np.array([1, "1", 2], dtype=object)
     model = local_model(tmp_path, classifier(labels=lambda column: column + (np.arange(len(column)) % 2)))
-    with pytest.raises(ModelError, match=r"must have two classes, and it has 3.*later release"):
-        score(model, str(tmp_path / "out"), data_uri=table(tmp_path, games(5)), **COLUMNS)
+    with pytest.raises(ModelError, match=r"must differ as texts, which name their columns, and 1 stands for several"):
+        require_distinct_words(mixed.tolist())
+    unknown = games(5).assign(label=[0, 1, 2, 3, 3])
+    with pytest.raises(DataError, match=r"classes of the model, \[0, 1, 2\]"):
+        score(model, str(tmp_path / "out"), data_uri=table(tmp_path, unknown), **COLUMNS)
+
+
+def test_a_bad_row_of_several_scores_is_counted_once() -> None:
+    problems = RowProblems("the table")
+    scores = np.array([[0.2, 0.3, 0.5], [np.nan, np.nan, np.nan], [0.0, -1e-9, 1.0]])
+    clean, n_clipped = check_scores(scores, np.array([10, 11, 12]), problems, "the model")
+    assert problems.counts == {"scores of the model must be finite numbers; drop or repair the rows": 1}
+    assert "row 11: [nan, nan, nan]" in problems.sentences()[0]
+    assert (clean[2].tolist(), n_clipped) == ([0.0, 0.0, 1.0], 1)
 
 
 def test_missing_columns_are_listed(tmp_path: Path) -> None:
@@ -528,7 +617,7 @@ def test_two_tables_of_which_one_alone_has_a_zone_are_refused(tmp_path: Path) ->
         ({"files": None}, "files must be a table of files"),
         ({"base_model": {}}, "base_model must be a table that names"),
         ({"source": None}, "source must be a table"),
-        ({"score_column": "label"}, "score_column must be 'score_1', got 'label'"),
+        ({"score_columns": ["label"]}, r"score_columns must be \['score_1'\], got \['label'\]"),
         ({"positive_class": 7}, r"positive_class must be one of \[0, 1\], got 7"),
         ({"files": {"data": {"path": "x"}}}, "files.data.n is missing"),
     ],

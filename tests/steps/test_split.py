@@ -94,7 +94,7 @@ def test_a_hash_split_is_disjoint_complete_and_sorted(
 def test_the_manifest_carries_the_model_and_its_keys_on(predictions: dict[str, Any], tmp_path: Path) -> None:
     manifest, recalibration, _ = read(split(predictions, str(tmp_path / "out"), split={"how": "hash"}))
     before = read_predictions(predictions["uri"])
-    for name in ("base_model", "champion", "classes", "positive_class", "score_column", "key_kinds", "source"):
+    for name in ("base_model", "champion", "classes", "positive_class", "score_columns", "key_kinds", "source"):
         assert getattr(manifest, name) == getattr(before, name)
     assert manifest.predictions == {"uris": [predictions["uri"]], "sha256": [predictions["sha256"]]}
     keys = manifest.recalibration_keys
@@ -205,7 +205,7 @@ def test_two_manifests_must_agree(model: str, frame: pd.DataFrame, tmp_path: Pat
     other = scored(model, frame[500:900], tmp_path, "other", key_columns=["game"], positive_class=0)
     with pytest.raises(DataError) as raised:
         split([one, other], str(tmp_path / "out"), split={"how": "given"})
-    for part in ("must agree on key_columns", "must agree on positive_class", "'score_1' and 'score_0'"):
+    for part in ("must agree on key_columns", "must agree on positive_class", "['score_1'] and ['score_0']"):
         assert part in str(raised.value)
 
 
@@ -253,8 +253,8 @@ def test_one_class_is_noted_in_evaluation_and_refused_in_recalibration(
     won = frame[frame["label"] == 1]
     both, alone = scored(model, frame[:400], tmp_path, "both"), scored(model, won[-300:], tmp_path, "alone")
     manifest = read(split([both, alone], str(tmp_path / "out"), split={"how": "given"}))[0]
-    assert manifest.notes == ["evaluation data holds one class: 300 positives of 300 rows"]
-    with pytest.raises(DataError, match="must hold both classes, and all 300 rows are positive"):
+    assert manifest.notes == ["evaluation data holds one class in 300 rows, and no row of 0"]
+    with pytest.raises(DataError, match="must hold both classes, and all 300 rows are of class 1"):
         split([alone, both], str(tmp_path / "no"), split={"how": "given"})
     assert not (tmp_path / "no").exists()
 

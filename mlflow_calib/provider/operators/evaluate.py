@@ -20,7 +20,8 @@ class CalibrationEvaluateOperator(CalibrationOperator):
     partitions : dict or str or XComArg
         What :class:`CalibrationSplitOperator` returned, or the URI of its manifest (templated).
     candidate : dict or str or XComArg
-        What :class:`CalibrationFitOperator` returned, or the URI of a calibrated model (templated).
+        What :class:`CalibrationFitOperator` returned, or the URI of a calibrated model (templated). By the alias of the
+        champion, ``models:/flights@champion``, that version is evaluated on its own.
     policy : dict or str, optional
         Policy as a mapping, JSON, or the URI of a TOML file; says what to collect (templated).
     **kwargs

@@ -23,7 +23,7 @@ class CalibrationFitOperator(CalibrationOperator):
         Registered model that gets the new version (templated).
     calibrator : dict or str, optional
         Arguments of :func:`mlflow_calib.fit_calibrator`: ``method``, ``n_bins``, ``parts``, ... (templated, also as
-        JSON).
+        JSON). Of three classes and more ``reduction`` must be among them.
     experiment : str, optional
         MLflow experiment of the run (templated).
     **kwargs
