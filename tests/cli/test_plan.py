@@ -62,7 +62,6 @@ def test_what_cannot_be_shown_is_said(capsys: pytest.CaptureFixture[str]) -> Non
         (["--limit", "0.05", "--n-bins", "0"], "--n-bins must be an integer from 1 to 1000, got 0"),
         (["--limit", "0.05", "--rows", "3"], "--rows must be at least one row a bin, 10, got 3"),
         (["--limit", "0.05", "--rates", "0.1,0.2"], "--rates must be 10 numbers in [0, 1]"),
-        (["--limit", "2"], "at most 1, got 2.0"),
     ],
 )
 def test_wrong_use_is_2_with_one_line(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
