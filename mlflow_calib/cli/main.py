@@ -19,7 +19,7 @@ from mlflow_calib.cli.server import server_if_named
 from mlflow_calib.cli.spelling import with_options
 from mlflow_calib.cli.summary import summary
 from mlflow_calib.errors import MlflowCalibError
-from mlflow_calib.flavor.reachable import unreachable
+from mlflow_calib.flavor.reachable import unreachable, unsupported
 
 WRONG_USE, INTERRUPTED = 2, 130
 #: Exit code of a verdict that blocks.
@@ -43,11 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _failed(arguments, "interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 a command line answers every error with a line and a code
-        if said := unreachable(error, server_if_named(arguments)):
+        server = server_if_named(arguments)
+        if said := unreachable(error, server) or unsupported(error, server):
             return _failed(arguments, said, WRONG_USE)
         unforeseen = WRONG_USE if arguments.command == "gate" else 1
         return _failed(arguments, f"{type(error).__name__}: {error}", unforeseen)
-    print(json.dumps(result) if arguments.json else summary(arguments.command, result))
+    print(json.dumps(result) if arguments.json else shown(summary(arguments.command, result)))
     return exit_code(arguments.command, result)
 
 
@@ -64,11 +65,20 @@ def exit_code(command: str, result: dict[str, Any]) -> int:
     return VERDICT_CODES.get(str(result.get("status")), WRONG_USE)
 
 
+def shown(text: str) -> str:
+    r"""A text without what a terminal would obey: names and reasons come from whoever could write them.
+
+    >>> print(shown("churn\x1b[2J version 1"))
+    churn�[2J version 1
+    """
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
 def _failed(arguments: argparse.Namespace, message: str, code: int) -> int:
     if arguments.traceback:
         traceback.print_exc()
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    print(f"mlflow-calib {arguments.command}: {' '.join(lines)}", file=sys.stderr)
+    print(shown(f"mlflow-calib {arguments.command}: {' '.join(lines)}"), file=sys.stderr)
     report_failure(arguments, " ".join(lines))
     return code
 

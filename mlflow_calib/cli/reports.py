@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_calib.errors import DataError
@@ -89,9 +88,13 @@ def _write(path: str, text: str) -> None:
 
 
 def _append(path: str, text: str) -> None:
+    from mlflow_calib.data.paths import local_path
+
+    if (file := local_path(path)) is None:
+        raise DataError(f"--summary {path} must be a file of this machine, which a page can be appended to")
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(text)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as page:
+            page.write(text)
     except OSError as error:
         raise DataError(f"--summary {path} cannot be written: {error.strerror}; name another file") from error

@@ -113,7 +113,7 @@ def earlier_result(text: str) -> dict[str, Any] | str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise argparse.ArgumentTypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import os
@@ -11,12 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlflow_calib.core.records import from_json, json_text
+from mlflow_calib.core.records import from_json, json_text, shown
 from mlflow_calib.data.paths import file_system, local_path
 from mlflow_calib.errors import DataError
 
 _toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
+#: Too long, a circle of links, or signs that a path cannot hold.
+_NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 #: What editors of Windows write before a text in UTF-8.
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -167,5 +170,9 @@ def _opened(uri: str | Path) -> Any:
     except FileNotFoundError as error:
         remote = " or cannot be reached" if local_path(uri) is None else ""
         raise DataError(f"{uri} does not exist{remote}; check the URI, or run the step that writes it") from error
-    except (IsADirectoryError, PermissionError) as error:
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise DataError(f"{uri} cannot be read: {error}") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_PATH:
+            raise
+        raise DataError(f"a URI or path that can be opened must be given, got {shown(uri)} ({error})") from error

@@ -30,6 +30,15 @@ def unreachable(error: BaseException, server: MlflowServer | None = None) -> str
     return f"MLflow{where} does not answer ({_cause(chain)}); once it does, the same command finishes what was begun"
 
 
+def unsupported(error: BaseException, server: MlflowServer | None = None) -> str | None:
+    """One sentence where MLflow knows no store for the address of its server; None for every other error."""
+    said = [str(one) for one in _chain(error) if type(one).__module__.startswith("mlflow.")]
+    if not any("unsupported URI" in text or "not supported by the store with URI" in text for text in said):
+        return None
+    where = "" if server is None else f", got {without_secrets(server.registry_uri or server.tracking_uri)}"
+    return f"the address of MLflow must be one that it knows, such as http://host:5000 or sqlite:///mlflow.db{where}"
+
+
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     """The error, and what it was raised from, or in the handling of, down to the first one."""
     seen: set[int] = set()

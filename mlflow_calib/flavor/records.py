@@ -76,7 +76,10 @@ def _download_text(server: MlflowServer, uri: str) -> str:
             if not is_missing(error):
                 raise
             raise EvidenceError(f"no record at {uri} ({error}); run the step that writes it") from error
-        return Path(path).read_text(encoding="utf-8")
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except (IsADirectoryError, UnicodeDecodeError) as error:
+            raise EvidenceError(f"{uri} must be the file of a record in UTF-8, and is none; name one") from error
 
 
 def is_missing(error: Exception) -> bool:

@@ -157,3 +157,10 @@ def test_the_whole_of_it_over_http(judged: Any, running: Running) -> None:
         ("promote", "2"),
         ("rollback", "1"),
     ]
+
+
+@pytest.mark.parametrize("option", ["--tracking-uri", "--registry-uri"])
+def test_an_address_that_mlflow_does_not_know(judged: Any, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    server = {"--tracking-uri": judged.world.server.tracking_uri, option: "nowhere://x"}
+    assert main(["history", "games", *(word for pair in server.items() for word in pair)]) == 2
+    assert "must be one that it knows, such as http://host:5000" in capsys.readouterr().err

@@ -45,3 +45,11 @@ def test_it_asks_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "/nonexistent.toml"]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["[" * 5000, "a\x00b", "\x1b[2Jx", "\udcff"])
+def test_what_is_no_path_at_all(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", name]) == 2
+    said = capsys.readouterr().err
+    assert said.removesuffix("\n").isprintable()
+    assert "Error" not in said.partition("(")[0]

@@ -123,6 +123,9 @@ def test_a_page_that_cannot_be_written_is_never_code_0(
         server = ("--tracking-uri", judged.world.server.tracking_uri)
         assert main(["gate", json.dumps(judged.evidence), *where, *server]) == 2
         assert "cannot be written" in capsys.readouterr().err
+    away = ("--summary", "s3://bucket/page.md", "--policy", str(policy))
+    assert main(["gate", json.dumps(judged.evidence), *away, "--tracking-uri", judged.world.server.tracking_uri]) == 2
+    assert "must be a file of this machine" in capsys.readouterr().err
 
 
 def test_an_error_of_nine_tenths_is_code_1(world: Any, tmp_path: Path, steps_helpers: Any) -> None:

@@ -367,12 +367,12 @@ def test_prompts_pass_and_hide_nothing(served: Served, name: str) -> None:
     proven = registry.promoted(model)
     tags = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
     made = served.endpoints[0]("POST", "model-versions/create", name=model, source="dummy-source", tags=tags)
-    client.set_registered_model_tag(model, "mlflow.prompt.is_prompt", "true")
     version = made.json()["model_version"]["version"]
     for rest in served.endpoints:
+        tag = {"name": model, "key": "mlflow.prompt.is_prompt", "value": "true"}
+        assert "hide a model" in rest.refused("POST", "registered-models/set-tag", **tag)
         rest.refused("POST", "registered-models/alias", name=model, alias="champion", version=version)
         rest.refused("DELETE", "registered-models/delete", name=model)
-    served.endpoints[0]("DELETE", "registered-models/delete-tag", name=model, key="mlflow.prompt.is_prompt")
     assert registry.champion(model) == proven.version
 
 
