@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,8 +23,8 @@ def real_data_folder() -> Path:
 
 @pytest.fixture(autouse=True)
 def mlflow_is_left_as_found() -> Iterator[None]:
-    """A test that leaves MLflow pointing at its own server would send all later ones there."""
-    names = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+    """A test that leaves MLflow pointing at its own server or experiment would send all later ones there."""
+    names = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID")
     before = {name: os.environ.get(name) for name in names}
     yield
     left = {name: os.environ.get(name) for name in names}
@@ -31,7 +32,9 @@ def mlflow_is_left_as_found() -> Iterator[None]:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
-    assert left == before, "the test left MLflow's server set in the environment"
+    assert left == before, "the test left MLflow's server or experiment set in the environment"
+    fluent = sys.modules.get("mlflow.tracking.fluent")
+    assert getattr(fluent, "_active_experiment_id", None) is None, "the test left MLflow's experiment set"
 
 
 @pytest.fixture(scope="session")

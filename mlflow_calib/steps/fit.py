@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from mlflow_calib.core.records import digest as digest_of
 from mlflow_calib.core.records import is_count
 from mlflow_calib.data.partitions import PartitionsManifest
 from mlflow_calib.errors import raise_problems
+from mlflow_calib.flavor.facts import travelling_tags
 from mlflow_calib.flavor.names import experiment_problems, model_name_problems
 from mlflow_calib.flavor.records import log_record
 from mlflow_calib.flavor.registry import register_candidate, registered_version
@@ -161,14 +163,16 @@ def _logged(
     from mlflow.entities import Param
 
     model_id = log_packaged(server, run_id, manifest.base_model, fitted.calibrator)
-    log_record(server, run_id, f"{FOLDER}/calibrator.json", packaged_text(server, model_id))
+    text = packaged_text(server, model_id)
+    log_record(server, run_id, f"{FOLDER}/calibrator.json", text)
     log_record(server, run_id, f"{FOLDER}/rival.json", fitted.rival.to_json())
     log_record(server, run_id, f"{FOLDER}/partitions.json", manifest.to_dict())
     params = {**params_of(fitted.calibrator), "partitions_uri": manifest.uri}
     with connected(server) as client:
         client.log_batch(run_id, params=[Param(param, str(value)) for param, value in params.items()])
     log_metrics(server, run_id, metrics_of(fitted), model_id=model_id)
-    tags = {MODEL_SHA256: list_model_files(server, run_id, f"models:/{model_id}")}
+    tags = travelling_tags(json.loads(text))
+    tags[MODEL_SHA256] = list_model_files(server, run_id, f"models:/{model_id}")
     return register_candidate(server, name, f"models:/{model_id}", run_key=key, run_id=run_id, tags=tags)
 
 

@@ -112,9 +112,9 @@ def session_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def store(session_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store, connected; nothing may be written into the working folder."""
     monkeypatch.chdir(tmp_path)
-    with connected(session_store.server):
-        mlflow.set_experiment("evaluations")
+    with connected(session_store.server) as client:
+        # set_experiment would outlive this store
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", client.get_experiment_by_name("evaluations").experiment_id)
         yield session_store
         assert mlflow.active_run() is None
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID", raising=False)
     assert list(tmp_path.iterdir()) == []

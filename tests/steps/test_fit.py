@@ -47,6 +47,8 @@ def test_the_version_is_a_candidate_without_an_alias(judged: Any) -> None:
     version = judged.world.client.get_model_version("games", "2")
     assert version.tags["mlflow_calib.status"] == "candidate"
     assert version.tags["mlflow_calib.run_id"] == judged.candidate["run_id"]
+    assert version.tags["mlflow_calib.calibrator.method"] == "scaling-binning"
+    assert version.tags["mlflow_calib.calibrator.base_model_id"]
     assert not version.aliases
     assert judged.world.champion() == "1"
 
