@@ -11,6 +11,7 @@ MATRIX ?= 3.10=3.10.1 3.10=3.17.2 3.13=3.10.1 3.13=3.17.2
 # MLflow 3.10 serves with no newer Starlette, and does not say so.
 MATRIX_LIMITS = $$(case $$mlflow in (3.10.*) echo "starlette<1";; esac)
 MATRIX_TESTS := tests/core tests/flavor tests/steps/test_predict_file.py
+FLAVORS_TESTS := tests/flavor/test_networks.py tests/flavor/test_spark.py
 export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -40,14 +41,19 @@ bench: $(VENV)/installed  ## Speed and memory beside peers, and the long simulat
 	$(BIN)/python -m tests.bench.gate
 
 matrix:  ## Flavor and core tests on the oldest and newest MLflow and Python, in fresh environments (the network)
-	@for pair in $(MATRIX); do \
+	@ran=0; for pair in $(MATRIX); do \
 	  python=$${pair%%=*}; mlflow=$${pair##*=}; home=.venv-$$python-mlflow-$$mlflow; \
 	  if ! python$$python -c '' 2>/dev/null; then echo "== Python $$python is not on PATH, left out"; continue; fi; \
 	  echo "== Python $$python, MLflow $$mlflow, in $$home"; \
 	  rm -rf $$home && python$$python -m venv $$home && $$home/bin/python -m pip install -q -U "pip>=25.1" \
 	  && $$home/bin/python -m pip install -q --group test -e . "mlflow==$$mlflow" $(MATRIX_LIMITS) \
-	  && $$home/bin/python -m pytest -q -W default $(PYTEST_ARGS) $(MATRIX_TESTS) || exit 1; \
-	done
+	  && $$home/bin/python -m pytest -q -W default $(PYTEST_ARGS) $(MATRIX_TESTS) || exit 1; ran=1; \
+	done; test $$ran = 1 || { echo "none of the Pythons of MATRIX is on PATH"; exit 1; }
+
+flavors:  ## PyTorch, Keras and Spark ML as base models, in a fresh environment (the network; Spark needs Java)
+	rm -rf .venv-flavors && $(PYTHON) -m venv .venv-flavors && .venv-flavors/bin/python -m pip install -q -U "pip>=25.1"
+	.venv-flavors/bin/python -m pip install -q --group test -e ".[spark]" torch keras
+	.venv-flavors/bin/python -m pytest -q -W default $(PYTEST_ARGS) $(FLAVORS_TESTS)
 
 pythons:  ## All tests with the locked versions on every supported Python found on PATH
 	@for version in 3.10 3.11 3.12 3.13; do \

@@ -174,9 +174,9 @@ PARAMS = {
     "base_score": Param(
         "auto",
         type="string",
-        enum=["auto", "probability"],
+        examples=["auto", "probability", "logit"],
         title="Base score",
-        description="auto takes predict_proba; probability: the model's predict returns probabilities of the classes.",
+        description="auto: what the model says of itself; else what its predict returns, or the name of an output.",
     ),
     "classes": Param(
         None,

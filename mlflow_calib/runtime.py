@@ -329,8 +329,16 @@ def _check_maps(document: dict[str, Any]) -> None:
     expected = len(classes) if reduction in ONE_A_CLASS else 1
     if not isinstance(maps, list) or len(maps) != expected:
         raise ValueError(f"calibrator.json is damaged: it must hold {expected} maps; fetch the artifact again")
-    if document.get("method") in CONTINUOUS_METHODS:
-        return
+    if not isinstance(document.get("base_model") or {}, dict):
+        raise ValueError("calibrator.json is damaged: base_model must be a table; fetch the artifact again")  # noqa: TRY004
+    if problem := _class_problem(document) or next(filter(None, map(_counts_problem, maps)), None):
+        raise ValueError(f"calibrator.json is damaged: {problem}; fetch the artifact again")
+    if document.get("method") not in CONTINUOUS_METHODS:
+        _check_arrays(maps, str(document.get("method")).startswith("scaling-binning"))
+
+
+def _check_arrays(maps: list[Any], rising: bool) -> None:
+    """Edges and values of every map; values that rise where ``rising``, but for sums in another order."""
     for position, one_map in enumerate(maps):
         try:
             edges, values = map_arrays(one_map)
@@ -346,6 +354,36 @@ def _check_maps(document: dict[str, Any]) -> None:
                 f"calibrator.json is damaged: map {position} must hold B - 1 increasing edges "
                 "and B values in [0, 1]; fetch the artifact again"
             )
+        if rising and (np.diff(values) < -1e-9).any():
+            raise ValueError(
+                f"calibrator.json is damaged: values of map {position} must not fall from bin to bin; "
+                "fetch the artifact again"
+            )
+
+
+def _class_problem(document: dict[str, Any]) -> str | None:
+    """Where classes, positive class and the classes that the maps name contradict each other; None where none does."""
+    classes, positive, binary = document["classes"], document.get("positive_class"), document["reduction"] == "binary"
+    if any(isinstance(label, (list, dict)) or label is None for label in classes) or len({*classes}) != len(classes):
+        return f"classes must be distinct texts, whole numbers or booleans, got {classes}"
+    if binary and len(classes) != 2:
+        return f"a binary calibrator must have two classes, got {classes}"
+    if not binary and positive is not None:
+        return f"positive_class must be null where the reduction is not binary, got {positive!r}"
+    names = classes if document["reduction"] in ONE_A_CLASS else [positive]
+    for position, (one_map, name) in enumerate(zip(document["maps"], names, strict=True)):
+        if isinstance(one_map, dict) and one_map.get("class", name) != name:
+            return f"map {position} must be that of class {name!r}, and is that of {one_map['class']!r}"
+    return None
+
+
+def _counts_problem(one_map: Any) -> str | None:
+    """Where the counts of a map do not fit its values; None where they do, or there are none."""
+    if not isinstance(one_map, dict) or "counts" not in one_map or not isinstance(one_map.get("values"), list):
+        return None
+    counts, n_bins = one_map["counts"], len(one_map["values"])
+    whole = isinstance(counts, list) and all(type(count) is int and count >= 0 for count in counts)
+    return None if whole and len(counts) == n_bins else f"counts must be {n_bins} whole numbers of at least 0"
 
 
 def map_arrays(one_map: dict[str, Any]) -> tuple[Floats, Floats]:
@@ -429,6 +467,56 @@ class BaseScores:
         return getattr(raw, self.call)(data)
 
 
+#: Everything that a score source may say; a further field may change what the others mean.
+_SOURCE_FIELDS = {"score", "call", "classes", "link", "column", "column_class", "objective"}
+_RAW_CALLS = {"predict_probability": "predict", **{one: one for one in (*CALLS[:3], "run")}}
+#: Links of each call; of the others any.
+_LINKS_OF = {
+    "predict_proba": (None,), "predict_probability": (None,), "predict_log_proba": ("log",),
+    "decision_function": ("logit", "sigmoid"),
+}  # fmt: skip
+
+
+def source_problem(source: dict[str, Any], classes: Sequence[Any]) -> str | None:
+    """What of a score source contradicts itself or the calibrator's classes; None where nothing does."""
+    call: Any = source.get("call")
+    own: Any = source.get("classes")
+    column, one = source.get("column"), source.get("column_class")
+    if unknown := sorted(map(str, set(source) - _SOURCE_FIELDS)):
+        return f"score_source has the fields {unknown}, which this release does not know"
+    plain = isinstance(own, list) and not any(isinstance(label, (list, dict)) for label in own)
+    if not plain or len(own) != len(classes) or {*own} != {*classes}:
+        return f"score_source.classes must be the calibrator's {list(classes)} in some order, got {own!r}"
+    if column is not None and not (type(column) in (str, int) and call in ("predict", "run")):
+        return f"score_source.column must name a part of what predict or run returns, got {column!r} for {call!r}"
+    if call == "run" and column is None:
+        return "score_source.column must name the output that is asked for"
+    if one is not None and not (len(own) == 2 and one in own):
+        return f"score_source.column_class must be one of two classes, got {one!r} for {own}"
+    declared = source.get("score")
+    logit = declared == "logit" or (isinstance(declared, dict) and "logit" in declared)
+    if source.get("link") not in _LINKS_OF.get(call, LINKS) or (logit and source.get("link") is None):
+        return f"score_source.link does not fit the call {call!r} and the score {declared!r}: {source.get('link')!r}"
+    return None
+
+
+def base_problem(model: Any, source: dict[str, Any]) -> str | None:
+    """Why the base model that is there cannot be asked as the source says; None where it can."""
+    if source["call"] not in _RAW_CALLS:
+        return None
+    try:
+        raw = model.get_raw_model()
+    except NotImplementedError:
+        raw = None
+    if not hasattr(raw, _RAW_CALLS[source["call"]]):
+        return f"it is a {type(raw).__name__}, which has no {_RAW_CALLS[source['call']]}"
+    own = getattr(raw, "classes_", None)
+    if source["call"] not in CALLS[:3] or own is None or not len(own):
+        return None
+    found = [label.item() if hasattr(label, "item") else label for label in own]
+    return None if found == source["classes"] else f"its classes are {found}, and were {source['classes']}"
+
+
 def through_link(values: Floats, link: str | None) -> Floats:
     """Probabilities of log odds or log probabilities, of the same shape; log odds that are not finite give NaN."""
     if link is None:
@@ -495,6 +583,8 @@ def probability_array(output: Any, classes: Sequence[Any]) -> Floats:
         raise ValueError(
             f"the base model must return numbers without gaps; it returned {array.dtype} ({error})"
         ) from error
+    if array.ndim not in (1, 2):
+        raise ValueError(f"the base model must return one row of scores a row, got an array of shape {array.shape}")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 1 and len(classes) > 2:
@@ -561,6 +651,14 @@ class CalibratedPyfunc:
                 f"calibrator.json is damaged: score_kind is {document['score_kind']!r}, and base scores are "
                 "probabilities; fetch the artifact again or log the model again"
             )
+        source = document["base_model"]["score_source"]
+        if problem := source_problem(source, document["classes"]):
+            raise ValueError(f"calibrator.json is damaged: {problem}; fetch the artifact again or log the model again")
+        if problem := base_problem(base_model, source):
+            raise ValueError(
+                f"the base model is not the one that was calibrated: {problem}; fetch the artifact again, or calibrate "
+                "the model that is there"
+            )
         self.base_model = base_model
         self.document = document
         self.classes = list(document["classes"])
@@ -592,10 +690,13 @@ class CalibratedPyfunc:
 
     def scores(self, data: Any, params: dict[str, Any] | None = None) -> Floats:
         """Base scores: P(positive) of shape (n,), or (n, K) in the order of the calibrator's classes."""
-        if hasattr(data, "shape") and data.shape[0] == 0:
+        if getattr(data, "shape", ()) and data.shape[0] == 0:
             return np.empty(0 if self.binary else (0, len(self.classes)))
         multi_label = self.reduction == "multi-label"
+        n_rows = data.shape[0] if getattr(data, "shape", ()) else None
         scores = self.base_scores.clean(self.base_scores.predict(data, params), sums=not multi_label)
+        if n_rows is not None and len(scores) != n_rows:
+            raise ValueError(f"the base model must give one row of scores a row, got {len(scores)} for {n_rows} rows")
         if scores.ndim == 1:
             return scores
         order = self.base_scores.classes
@@ -610,7 +711,9 @@ class CalibratedPyfunc:
         if not self.binary:
             return np.asarray(self.classes)[base.argmax(axis=1)] if len(base) else np.asarray(self.classes)[:0]
         negative = next(one_class for one_class in self.classes if one_class != self.positive_class)
-        return np.where(base > 0.5, np.asarray([self.positive_class]), np.asarray([negative]))
+        first = self.base_scores.classes[0] == self.positive_class
+        chosen = base >= 0.5 if first else base > 0.5
+        return np.where(chosen, np.asarray([self.positive_class]), np.asarray([negative]))
 
     def _calibrated(self, base: Floats) -> Floats:
         return predict_reduced(base, self.maps, self.reduction)
@@ -640,7 +743,11 @@ def _load_pyfunc(data_path: str, model_config: dict[str, Any] | None = None) -> 
     import mlflow.pyfunc
 
     bundle = pathlib.Path(data_path)
-    document = read_calibrator((bundle / "calibrator.json").read_text(encoding="utf-8"))
+    try:
+        text = (bundle / "calibrator.json").read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError) as error:
+        raise ValueError(f"calibrator.json is missing or damaged ({error}); fetch the artifact again") from error
+    document = read_calibrator(text)
     base = mlflow.pyfunc.load_model(str(base_model_folder(bundle, document)), suppress_warnings=True)
     _check_input_once(base, bundle)
     return CalibratedPyfunc(base, document)

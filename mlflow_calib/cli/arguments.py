@@ -119,7 +119,8 @@ def _score(command: argparse.ArgumentParser) -> None:
     model = command.add_argument_group("models")
     model.add_argument("--positive-class", type=values.label, metavar="LABEL", help="JSON, else the text itself")
     model.add_argument("--class", dest="classes", action="append", type=values.label, metavar="LABEL", help="repeated")
-    model.add_argument("--base-score", default="auto", help="where the score comes from; default auto")
+    kinds = 'auto (default), probability, logit, the name of an output, or {"logit": NAME}'
+    model.add_argument("--base-score", default="auto", metavar="HOW", help=kinds)
     model.add_argument("--champion", metavar="MODEL_URI", help="score this model on the same rows, to compare with")
     _split_options(command)
 

@@ -94,7 +94,10 @@ def _meta(found: Glance) -> dict[str, Any]:
     try:
         meta = yaml.safe_load(found.texts[_META] or "")
         flavors = [*meta["flavors"]]
-    except (yaml.YAMLError, TypeError, KeyError) as error:
+        for name in flavors:
+            meta["flavors"][name].get("data")  # a table of tables
+        _signature(meta)
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError) as error:
         raise ModelError(
             f"the file MLmodel of {found.uri} is damaged ({error}); fetch or log the model again"
         ) from error
@@ -104,10 +107,15 @@ def _meta(found: Glance) -> dict[str, Any]:
 
 
 def _document(found: Glance) -> dict[str, Any]:
+    from mlflow_calib.core.calibrator import Calibrator
+
+    text = found.texts[_CALIBRATOR] or ""
     try:
-        return runtime.read_calibrator(found.texts[_CALIBRATOR] or "")
+        document = runtime.read_calibrator(text)
+        Calibrator.from_json(text)  # says what prediction does not need, too
     except ValueError as error:
         raise ModelError(f"the calibrated model {found.uri} cannot be read: {error}") from error
+    return document
 
 
 def _model(found: Glance, meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,5 +156,10 @@ def _python(found: Glance, function: Mapping[str, Any]) -> str | None:
     """The Python of the environment that MLflow would build, else the one the model was saved with."""
     import yaml
 
-    declared = yaml.safe_load(found.texts[_PYTHON] or "") or {}
+    try:
+        declared = yaml.safe_load(found.texts[_PYTHON] or "") or {}
+    except yaml.YAMLError:
+        declared = None
+    if not isinstance(declared, dict):
+        raise ModelError(f"the file {_PYTHON} of {found.uri} is damaged; fetch or log the model again")
     return str(declared.get("python") or function.get("python_version") or "") or None

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from mlflow_calib.errors import InvalidInputError
+
 #: Prefix of the tags, on the logged model and on the version; ``copy_model_version`` copies those of a version.
 PREFIX = "mlflow_calib.calibrator"
 #: MLflow cuts longer values of tags.
@@ -53,6 +55,16 @@ def travelling_tags(document: Mapping[str, Any]) -> dict[str, str]:
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in flat.items()}
     kept = {name: text for name, text in texts.items() if text not in ("null", "{}", "[]")}
     return {f"{PREFIX}.{name}": text for name, text in kept.items() if len(text) <= _LONGEST_TAG}
+
+
+def plain_metadata(metadata: Any) -> dict[str, Any]:
+    """Meta data as ``MLmodel`` can hold it, before anything is written; InvalidInputError where it is no JSON."""
+    if isinstance(metadata, Mapping):
+        try:
+            return dict(json.loads(json.dumps(dict(metadata))))
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"metadata must hold plain JSON values only: {error}") from error
+    raise InvalidInputError(f"metadata must be a mapping of plain JSON values, got {type(metadata).__name__}")
 
 
 def data_of(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from mlflow_calib import runtime
 from mlflow_calib.errors import ModelError, raise_problems
 from mlflow_calib.flavor.artifact import base_record, model_meta, write_artifact
+from mlflow_calib.flavor.base_model import load_pyfunc
 from mlflow_calib.flavor.environment import (
     environment_arguments,
     get_default_conda_env,
     get_default_pip_requirements,
 )
 from mlflow_calib.flavor.extra_files import copy_extra_files, extra_file_names
-from mlflow_calib.flavor.facts import travelling_tags
+from mlflow_calib.flavor.facts import plain_metadata, travelling_tags
 from mlflow_calib.flavor.names import model_name_problems
 from mlflow_calib.flavor.opened import opened
 from mlflow_calib.flavor.places import free_folder, make_folder
@@ -112,9 +113,10 @@ def save_model(
     ModelError
         Where base model and calibrator do not fit together, with every reason.
     InvalidInputError
-        Where ``calibrator`` is none, or ``path`` cannot be written or holds files already.
+        Where ``calibrator`` is none, ``metadata`` no plain JSON, or ``path`` cannot be written or holds files already.
     """
     folder = free_folder(path)
+    metadata = None if metadata is None else plain_metadata(metadata)
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
         packaged = calibrator.with_base_model(base_record(base.facts, embed))
         model = model_meta(base, packaged, signature, bundle_runtime, metadata, mlflow_model)
@@ -168,9 +170,9 @@ def log_model(
     require_tracking_uri()
     if registered_model_name is not None and (problems := model_name_problems(registered_model_name)):
         raise_problems(problems)
-    params = dict(params or {})
+    params, metadata = dict(params or {}), None if metadata is None else plain_metadata(metadata)
     with opened(base_model, score, classes, calibrator, signature, input_example, serialization_format) as base:
-        to_log, ours = base, travelling_tags(calibrator.with_base_model(dict(base.facts)).to_dict())
+        to_log, ours = base, travelling_tags(calibrator.with_base_model(base_record(base.facts, embed)).to_dict())
         tags = {**ours, **(tags or {})}
         if run_id is not None and model_id is None:
             model_id = _model_of_run(run_id, name, params, tags, model_type, step)
@@ -181,7 +183,7 @@ def log_model(
             flavor=sys.modules[__name__],
             registered_model_name=registered_model_name,
             await_registration_for=await_registration_for,
-            metadata=None if metadata is None else dict(metadata),
+            metadata=metadata,
             run_id=run_id,
             model_type=model_type,
             params=params,
@@ -252,7 +254,8 @@ def load_model(model_uri: str, dst_path: str | None = None) -> CalibratedModel:
             f"{model_uri} must be a calibrated model, and its flavors are {list(resolved.flavors)}; "
             "load it with mlflow.pyfunc.load_model"
         )
-    base = mlflow.pyfunc.load_model(str(base_folder(resolved)), suppress_warnings=True)
     document = dict(resolved.calibrator)
+    calibrator = Calibrator.from_dict(document)
+    base = load_pyfunc(str(base_folder(resolved)))
     served = mlflow.pyfunc.PyFuncModel(model_meta_of(resolved.local_path), runtime.CalibratedPyfunc(base, document))
-    return CalibratedModel(base, Calibrator.from_dict(document), served)
+    return CalibratedModel(base, calibrator, served)

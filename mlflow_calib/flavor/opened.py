@@ -72,7 +72,8 @@ def _nested(resolved: ResolvedModel, facts: dict[str, Any]) -> tuple[ResolvedMod
         return resolved, facts
     inner = resolve_model(None, base_folder(resolved))
     recorded = resolved.calibrator["base_model"]
-    return inner, {"uri": recorded["uri"], "model_id": recorded["model_id"], "score_source": recorded["score_source"]}
+    kept = {"uri": recorded["uri"], "model_id": recorded.get("model_id")}
+    return inner, {**kept, "score_source": recorded["score_source"]}
 
 
 def _checked(

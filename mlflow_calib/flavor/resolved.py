@@ -102,9 +102,13 @@ def local_folder(uri: str | os.PathLike[str]) -> Path | None:
         path = _path_on_this_host(text)
     elif re.match(r"[a-z][a-z0-9+-]+:/", text):
         return None
-    if problem := local_problem(path.resolve()):
+    try:
+        problem, found = local_problem(path.resolve()), (path / "MLmodel").is_file()
+    except (OSError, ValueError) as error:  # a name too long, a NUL
+        raise ModelError(f"a model cannot be loaded from {str(path)[:80]!r}: {str(error)[:80]}") from error
+    if problem:
         raise ModelError(f"a model cannot be loaded from {path}: {problem}")
-    if not (path / "MLmodel").is_file():
+    if not found:
         raise ModelError(
             f"a model folder must hold the file MLmodel, and {path} does not; give a folder or a model URI"
         )
@@ -172,9 +176,13 @@ def base_folder(resolved: ResolvedModel) -> Path:
     """Folder of the base model of a calibrated one; ModelError where it is gone or another one now."""
     if resolved.calibrator is None:
         raise ModelError(f"{resolved.uri} is no calibrated model, so it has no base model")
+    from mlflow.exceptions import MlflowException
+
     try:
         return runtime.base_model_folder(Path(resolved.local_path) / BUNDLE, dict(resolved.calibrator))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MlflowException) as error:
+        if isinstance(error, MlflowException) and not is_missing(error):
+            raise
         raise ModelError(f"the base model of {resolved.uri} cannot be read: {error}") from error
 
 

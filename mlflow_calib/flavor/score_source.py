@@ -49,11 +49,13 @@ def score_source(
     Raises
     ------
     InvalidInputError
-        ``score`` is none of these.
+        ``score`` is none of these, or ``classes`` is no list of classes.
     ModelError
         The model gives nothing that can be calibrated, with what to do.
     """
     kind, column = _read(score)
+    if classes is not None and (isinstance(classes, (str, bytes)) or np.ndim(np.asarray(classes, dtype=object)) != 1):
+        raise InvalidInputError(f"classes must be a list of the model's classes, in column order, got {classes!r}")
     raw = raw_model(model)
     booster = booster_of(raw)
     if booster is not None and booster.problem:
@@ -68,7 +70,7 @@ def score_source(
 
 def _read(score: Any) -> tuple[str, str | int | None]:
     """Kind of the scores and the part of the output that holds them."""
-    if score in ("auto", *KINDS) and isinstance(score, str):
+    if isinstance(score, str) and score in ("auto", *KINDS):
         return score, None
     if isinstance(score, Mapping) and len(score) == 1:
         kind, column = next(iter(score.items()))

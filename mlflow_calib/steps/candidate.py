@@ -12,6 +12,7 @@ from typing import Any
 from mlflow_calib.core.calibrator import Calibrator
 from mlflow_calib.errors import EvidenceError, InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import BUNDLE, folder_digest, model_id_of_version, resolve_model
+from mlflow_calib.flavor.facts import is_embedded
 from mlflow_calib.flavor.records import read_record_text, text_sha256
 from mlflow_calib.flavor.runs import require_run
 from mlflow_calib.flavor.tracking import MlflowServer, connected
@@ -161,8 +162,13 @@ def verify_base_model(server: MlflowServer, candidate: Candidate) -> None:
     Raises
     ------
     EvidenceError
-        The artifact was changed after it was logged.
+        The artifact was changed after it was logged, or holds no base model, see ``embed`` of `log_model`.
     """
+    if not is_embedded({"base_model": candidate.base_model}):
+        raise EvidenceError(
+            f"{candidate.model_uri} must hold its base model, and only names {candidate.base_model.get('uri')} "
+            "(embed=False), which nobody keeps for it; register it by fit, which embeds the base model"
+        )
     folder = Path(resolve_model(server, candidate.model_uri).local_path) / BUNDLE / "base_model"
     found, recorded = folder_digest(folder), candidate.base_model.get("digest")
     if found != recorded:

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from mlflow_calib.data.records import sha256_of_file
 from mlflow_calib.data.tables import BATCH_ROWS, Table, check_columns, iter_tables, open_table, to_frame
 from mlflow_calib.errors import DataError, InvalidInputError, ModelError
 from mlflow_calib.flavor.resolved import ResolvedModel, model_meta_of, resolve_model
-from mlflow_calib.flavor.tracking import MlflowServer
+from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.hand_over import give
 
 #: Types of a signature as Arrow reads them from a CSV file.
@@ -56,7 +56,7 @@ def predict_file(
         A Parquet file, a folder of them, or a CSV file, by path or URI. A CSV column that the signature names has
         the type the signature says.
     output_uri
-        Name of the file to write: ``.csv`` makes CSV, anything else Parquet.
+        Name of the file to write: ``.csv`` makes CSV, anything else Parquet. Never the input or a file in its folder.
     output
         As of the model: "probability", "label", "base" or "both". A column ``probability`` or ``label``, columns
         ``base`` and ``calibrated``, or one named after each class.
@@ -85,17 +85,23 @@ def predict_file(
 
     if output not in runtime.OUTPUTS:
         raise InvalidInputError(f"output must be one of {list(runtime.OUTPUTS)}, got {output!r}")
+    _check_place(input_uri, output_uri)
+    keep_columns = list(dict.fromkeys(keep_columns))
     resolved = resolve_model(server, model_uri)
     if resolved.calibrator is None:
         raise ModelError(
             f"{resolved.uri} must be a calibrated model, and its flavors are {list(resolved.flavors)}; "
             "score it with mlflow models predict"
         )
+    place = local_path(output_uri)
+    if place is not None and Path(resolved.local_path).resolve() in place.resolve().parents:
+        raise DataError(f"the output {output_uri} must not lie in the folder of the model; name another file")
     schema = getattr(model_meta_of(resolved.local_path).signature, "inputs", None)
     table = open_table(input_uri, _csv_types(schema))
     inputs = _input_columns(schema, table)
     check_columns(table, [*inputs, *keep_columns])
-    model = mlflow.pyfunc.load_model(resolved.local_path, suppress_warnings=True)
+    with nullcontext() if server is None else connected(server):  # a base model not embedded is fetched from there
+        model = mlflow.pyfunc.load_model(resolved.local_path, suppress_warnings=True)
     given = {**(params or {}), "output": output}
     batches = iter_tables(table, [*keep_columns, *inputs], batch_rows)
     total = table.count_rows() if progress else None
@@ -103,7 +109,7 @@ def predict_file(
         _written_file(output_uri) as path,
         tqdm(total=total, unit="row", desc="predict", disable=not progress) as bar,
     ):
-        scored = _scored(model, resolved, batches, inputs, list(keep_columns), given, bar)
+        scored = _scored(model, resolved, batches, inputs, keep_columns, given, bar)
         n = _write(path, scored, csv=output_uri.lower().endswith(".csv"))
         sha256 = sha256_of_file(path)
     uri = absolute_uri(output_uri)
@@ -186,6 +192,21 @@ def _write(path: Path, tables: Iterator[Any], *, csv: bool) -> int:
     return n
 
 
+def _check_place(input_uri: str, output_uri: str) -> None:
+    """Refuse to write over the input, into its folder, over what is no plain file, or CSV that is not compressed."""
+    if output_uri.lower().endswith((".csv.gz", ".csv.bz2")):
+        raise InvalidInputError(f"the output is never compressed CSV, got {output_uri}; name it .csv or .parquet")
+    source, place = local_path(input_uri), local_path(output_uri)
+    if source is None or place is None:
+        inside = source is place is None and absolute_uri(input_uri) == absolute_uri(output_uri)
+    else:
+        inside = source.resolve() in (place.resolve(), *place.resolve().parents)
+    if inside:
+        raise DataError(f"the output {output_uri} must not be the input or lie in its folder; name another file")
+    if place is not None and place.exists() and not (place.is_file() or place.is_dir()):
+        raise DataError(f"{output_uri} must be the name of a file, and is a device or pipe; name the file to write")
+
+
 @contextmanager
 def _written_file(uri: str) -> Iterator[Path]:
     """A local path to write to; when the block ends well the file stands at ``uri``, else nothing has changed."""
@@ -202,10 +223,17 @@ def _written_file(uri: str) -> Iterator[Path]:
         path = Path(folder) / Path(uri).name
         yield path
         if place is not None:
-            path.replace(place)
+            _put(path, place)
         else:
             system, target = file_system(uri)
             system.makedirs(target.rpartition("/")[0], exist_ok=True)
             system.put_file(str(path), target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(path: Path, place: Path) -> None:
+    try:
+        path.replace(place)
+    except OSError as error:
+        raise DataError(f"{place} cannot be written: {error}; give another place to write to") from error

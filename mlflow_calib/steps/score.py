@@ -16,11 +16,12 @@ from mlflow_calib.data.staging import MANIFEST, written_folder
 from mlflow_calib.data.tables import Table, check_columns, check_scalar, open_table
 from mlflow_calib.data.times import one_clock
 from mlflow_calib.errors import InvalidInputError, raise_problems
+from mlflow_calib.flavor.score_source import Score
 from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.hand_over import give
 from mlflow_calib.steps.score_rows import ScoredFile, ScoreJob, score_table
 from mlflow_calib.steps.scored_champion import Champion, champion_model
-from mlflow_calib.steps.scored_models import ScoredModel, base_model, model_facts, server_for
+from mlflow_calib.steps.scored_models import ScoredModel, base_model, declared_score, model_facts, server_for
 
 
 def score(
@@ -38,7 +39,7 @@ def score(
     feature_columns: Sequence[str] | None = None,
     positive_class: Any = None,
     classes: Sequence[Any] | None = None,
-    base_score: str = "auto",
+    base_score: Score = "auto",
     champion: str | None = None,
     split: Mapping[str, Any] | None = None,
     as_of: datetime | str | None = None,
@@ -66,7 +67,7 @@ def score(
     positive_class, classes, base_score
         Of two classes the one that scores speak of (free for 0/1 and False/True), of more none: every class has its
         column ``score_<class>``; the classes of a model that does not say them; how it gives scores, as `load_scorer`
-        takes it.
+        takes it, an object also as JSON text.
     champion
         Registered version scored on the same rows, such as ``models:/flights@champion``; an alias that is not set is
         recorded.
@@ -97,7 +98,7 @@ def score(
     tables = {role: open_table(uri) for role, uri in uris.items()}
     kinds = _key_kinds(tables, keys, stored)
     server = server_for(server, model_uri, champion)
-    reading: dict[str, Any] = {"base_score": base_score, "feature_columns": feature_columns}
+    reading: dict[str, Any] = {"base_score": declared_score(base_score), "feature_columns": feature_columns}
     base, positive = base_model(server, model_uri, positive_class=positive_class, classes=classes, **reading)
     beside = champion_model(server, champion, base, positive, **reading)
     job = ScoreJob(base, beside, stored, keys, list(periods.values()), drop_unlabelled, progress)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
 from mlflow_calib.flavor.registry import champion_version, registered_model_exists
+from mlflow_calib.flavor.score_source import Score
 from mlflow_calib.flavor.tracking import MlflowServer, connected
 from mlflow_calib.steps.score_classes import score_columns
 from mlflow_calib.steps.scored_models import ScoredModel, model_facts, scored
@@ -34,7 +36,7 @@ def champion_model(
     base: ScoredModel,
     positive: Any,
     *,
-    base_score: str,
+    base_score: Score,
     feature_columns: Sequence[str] | None,
 ) -> Champion:
     """The champion: not asked for, not set yet, the base model itself, another raw model, or one of ours.
@@ -62,7 +64,8 @@ def champion_model(
     facts |= {"recalibration_keys": resolved.recalibration_keys, "score_columns": columns, "output_columns": outputs}
     if resolved.digest == base.resolved.digest:
         return Champion(facts, is_base=True)
-    scorer = load_scorer(resolved, base_score, base.scorer.classes, feature_columns)
+    with nullcontext() if server is None else connected(server):  # one that is not embedded is fetched from there
+        scorer = load_scorer(resolved, base_score, base.scorer.classes, feature_columns)
     _require_same_classes(resolved, scorer, base, positive)
     own = dict.fromkeys((*columns, *outputs))
     return Champion(facts, scored(resolved, scorer, feature_columns, base.scorer.classes, positive, *own))

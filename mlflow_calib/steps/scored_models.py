@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from mlflow_calib import runtime
 from mlflow_calib.errors import InvalidInputError, ModelError
 from mlflow_calib.flavor.base_model import ResolvedModel, Scorer, load_scorer, resolve_model
+from mlflow_calib.flavor.score_source import Score
 from mlflow_calib.flavor.tracking import MlflowServer
 from mlflow_calib.steps.score_classes import choose_positive, require_distinct_words, score_columns
 
@@ -41,7 +43,7 @@ def base_model(
     *,
     positive_class: Any,
     classes: Sequence[Any] | None,
-    base_score: str,
+    base_score: Score,
     feature_columns: Sequence[str] | None,
 ) -> tuple[ScoredModel, Any]:
     """The base model, ready to score, and its positive class.
@@ -65,6 +67,22 @@ def base_model(
     require_distinct_words(scorer.classes)
     columns = score_columns(scorer.classes, positive)
     return scored(resolved, scorer, feature_columns, scorer.classes, positive, *columns), positive
+
+
+def declared_score(given: Any) -> Any:
+    """How a base model gives its scores, of a command or a form: JSON where it is an object, else as it stands.
+
+    >>> declared_score("logit"), declared_score('{"logit": "margin"}')
+    ('logit', {'logit': 'margin'})
+    """
+    if not isinstance(given, str) or not given.lstrip().startswith("{"):
+        return given
+    try:
+        return json.loads(given)
+    except ValueError as error:
+        raise InvalidInputError(
+            f'base_score must be a word, the name of an output, or JSON such as {{"logit": "name"}}, got {given!r}'
+        ) from error
 
 
 def model_facts(resolved: ResolvedModel) -> dict[str, Any]:

@@ -86,6 +86,17 @@ def test_another_base_model_in_its_place_is_refused(registered: MlflowServer, bi
         mlflow.pyfunc.load_model(info.model_uri)
 
 
+def test_a_named_base_model_that_was_deleted(registered: MlflowServer, binary_calibrator: Calibrator) -> None:
+    scores = np.random.default_rng(0).uniform(size=600)
+    labels = (np.random.default_rng(1).uniform(size=600) < scores).astype(int)
+    with connected(registered) as client, mlflow.start_run():
+        info = mc.log_model("models:/base/1", binary_calibrator, "named", embed=False)
+        client.delete_model_version("base", "1")
+        for use in (mc.load_model, lambda uri: mc.recalibrate(uri, scores=scores, labels=labels)):
+            with pytest.raises(ModelError, match=r"the base model of .* cannot be read"):
+                use(info.model_uri)
+
+
 def test_what_has_no_lasting_name_must_be_embedded(
     binary_model: Path, binary_calibrator: Calibrator, binary_rows: Rows, tmp_path: Path
 ) -> None:

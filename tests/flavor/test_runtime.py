@@ -87,7 +87,8 @@ def test_maps_that_are_refused(maps: Any) -> None:
 
 
 def test_marginal_needs_a_map_a_class() -> None:
-    assert len(read(reduction="marginal", maps=DOCUMENT["maps"] * 2)["maps"]) == 2
+    maps = [{**DOCUMENT["maps"][0], "class": one_class} for one_class in (0, 1)]
+    assert len(read(reduction="marginal", maps=maps, positive_class=None)["maps"]) == 2
     with pytest.raises(ValueError, match="it must hold 2 maps"):
         read(reduction="marginal")
 

@@ -114,3 +114,25 @@ def test_all_mistakes_at_once() -> None:
     fields.whole_number("n_bins")
     with pytest.raises(InvalidInputError, match="2 problems"):
         fields.check()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("", "auto"),
+        ("logit", "logit"),
+        ("p1", "p1"),
+        ({"logit": "margin"}, {"logit": "margin"}),
+        ('{"logit": "margin"}', {"logit": "margin"}),
+        ("{'logit': 'margin'}", {"logit": "margin"}),
+    ],
+)
+def test_where_a_base_model_keeps_its_score(given: Any, meant: Any) -> None:
+    """Everything that a base model may declare of its score, as the step takes it."""
+    from mlflow_calib.provider.operators.score import ScoreModelOperator
+
+    texts = {"model_uri": "models:/m/1", "work_uri": "/work", "key_columns": ["id"], "label_column": "y"}
+    operator = ScoreModelOperator(task_id="score", base_score=given, **texts)
+    fields = FieldReader(operator)
+    assert operator._models(fields)["base_score"] == meant
+    fields.check()

@@ -17,7 +17,6 @@ from sklearn.svm import LinearSVC
 import mlflow_calib as mc
 from mlflow_calib.data.partitions import EVALUATION, read_partitions
 from mlflow_calib.errors import EvidenceError, InvalidInputError
-from mlflow_calib.flavor.records import read_record
 from mlflow_calib.flavor.tracking import connected
 from mlflow_calib.steps import evaluate, fit, score, split
 from mlflow_calib.steps.candidate import find_candidate, verify_base_model
@@ -90,7 +89,6 @@ def test_a_declared_score_goes_through_every_step(
     np.testing.assert_allclose(rows["score_1"], 1 / (1 + np.exp(-inputs["logit_p"])), rtol=1e-12)
     candidate = fit(partitions, name="declared-calibrated", server=world.server)
     evidence = evaluate(partitions, candidate, server=world.server)
-    found = read_record(world.server, evidence["uri"])
     with connected(world.server):
         packaged = mc.load_model(candidate["model_uri"])
         both = packaged.predict(inputs, {"output": "both"})

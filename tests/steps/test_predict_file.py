@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,36 @@ def test_what_is_wrong_is_said_and_leaves_the_old_file(model: Path, frame: pd.Da
         predict_file(str(model.parent / "base"), str(table), str(out))
     assert out.read_text() == "older"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_the_input_is_never_written_over(model: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Nor its folder, which the next run would read, nor what is no plain file."""
+    folder, table, link = tmp_path / "table", tmp_path / "table/in.parquet", tmp_path / "link.parquet"
+    folder.mkdir()
+    frame.to_parquet(table)
+    link.symlink_to(table)
+    before = table.read_bytes()
+    for source, target in ((table, table), (link, table), (table, link), (folder, folder / "out.parquet")):
+        with pytest.raises(DataError, match="must not be the input or lie in its folder"):
+            predict_file(str(model), str(source), str(target))
+    calibrator = model / "data/bundle/calibrator.json"
+    with pytest.raises(DataError, match="must not lie in the folder of the model"):
+        predict_file(str(model), str(table), str(calibrator))
+    assert mc.load_model(str(model)).calibrator.classes
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="is a device or pipe"):
+        predict_file(str(model), str(table), str(tmp_path / "pipe"))
+    with pytest.raises(InvalidInputError, match="never compressed CSV"):
+        predict_file(str(model), str(table), str(tmp_path / "out.csv.gz"))
+    assert table.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == ["in.parquet"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_column_is_kept_once(model: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.to_parquet(tmp_path / "in.parquet")
+    predict_file(str(model), str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), keep_columns=["id", "id"])
+    assert pq.read_table(tmp_path / "out.parquet").column_names == ["id", "probability"]
 
 
 def test_another_file_system(model: Path, frame: pd.DataFrame, tmp_path: Path) -> None:

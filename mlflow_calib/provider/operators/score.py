@@ -34,8 +34,9 @@ class ScoreModelOperator(CalibrationOperator):
     slice_columns, feature_columns : sequence of str, optional
         Columns to keep for slices; columns to call the model with, by default its signature's.
     positive_class, classes, base_score : optional
-        Which class the score is the probability of, all classes, and where the model keeps its score. Texts of the
-        first two are read as JSON where they are: ``1`` is the number, ``"1"`` in its own quotes the text.
+        Which class the score is the probability of, all classes, and where the model keeps its score, such as "logit",
+        the name of an output, or ``{"logit": name}``. Texts of the first two are read as JSON where they are: ``1`` is
+        the number, ``"1"`` in its own quotes the text.
     champion : str, optional
         The model now in use, for example ``models:/flights@champion``; scored on the same rows.
     split, as_of : optional
@@ -69,7 +70,7 @@ class ScoreModelOperator(CalibrationOperator):
         feature_columns: Sequence[str] | str | None = None,
         positive_class: Any = None,
         classes: Sequence[Any] | str | None = None,
-        base_score: str = "auto",
+        base_score: Mapping[str, Any] | str = "auto",
         champion: str | None = None,
         split: Mapping[str, Any] | str | None = None,
         as_of: str | None = None,
@@ -135,6 +136,6 @@ class ScoreModelOperator(CalibrationOperator):
         return {
             "positive_class": fields.plain("positive_class"),
             "classes": fields.plain("classes"),
-            "base_score": fields.text("base_score") or "auto",
+            "base_score": fields.document("base_score") or "auto",
             "champion": fields.text("champion"),
         }
