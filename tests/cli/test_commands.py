@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from mlflow_calib.cli import main
+from mlflow_calib.cli.commands import RUN
 from mlflow_calib.steps import fit
 
 Command = Callable[..., int]
@@ -189,14 +190,22 @@ def test_no_server_is_wrong_use_with_both_remedies(judged: Any, capsys: pytest.C
     assert "MLFLOW_TRACKING_URI must name the MLflow server" in capsys.readouterr().err
 
 
-def test_an_error_nobody_foresaw_is_code_1_but_never_a_verdict(judged: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Code 1 of the gate says fail; a server that is not there is no verdict, hence 2."""
-    nowhere = ("--tracking-uri", "unknown-scheme://nowhere")
-    assert main(["gate", json.dumps(judged.evidence), *nowhere]) == 2
-    assert main(["fit", json.dumps(judged.world.partitions), "--name", "games", *nowhere]) == 1
+def test_an_error_nobody_foresaw_is_code_1_but_never_a_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code 1 of the gate says fail; what broke on the way is no verdict, hence 2."""
+
+    def breaks(_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    for command in ("gate", "fit"):
+        monkeypatch.setitem(RUN, command, breaks)
+    assert main(["gate", "runs:/1/evidence.json"]) == 2
+    assert main(["fit", "partitions.json", "--name", "games"]) == 1
     error = capsys.readouterr().err
+    assert "a bug" in error
     assert "Traceback" not in error
-    assert main(["fit", json.dumps(judged.world.partitions), "--name", "games", "--traceback", *nowhere]) == 1
+    assert main(["fit", "partitions.json", "--name", "games", "--traceback"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
