@@ -92,12 +92,14 @@ def _environment(folder: Path) -> Path:
     """A fresh virtual environment with what the artifact asks for; the path of its Python."""
     venv, requirements = folder / "venv", folder / "m" / "requirements.txt"
     python = venv / "bin" / "python"
+    # MLflow 3.10 serves with no newer Starlette, and its own requirements let one in.
+    limits = ["starlette<1"] if mlflow.__version__.startswith("3.10.") else []
     if uv := shutil.which("uv"):
         subprocess.run([uv, "venv", "-q", "--python", sys.executable, venv], check=True)
-        command = [uv, "pip", "install", "-q", "--python", python, "-r", requirements]
+        command = [uv, "pip", "install", "-q", "--python", python, "-r", requirements, *limits]
     else:
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        command = [python, "-m", "pip", "install", "-q", "-r", requirements]
+        command = [python, "-m", "pip", "install", "-q", "-r", requirements, *limits]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return python
